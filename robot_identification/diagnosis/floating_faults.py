@@ -3,32 +3,43 @@
 Faults of recordings of robots on their feet: IMU, contacts and signs.
 
 What needs no dynamics comes first: gravity in the accelerometer, upward by orientation and by
-accelerometer, and feet that stand but move against each other.  Where the fit is poor beside that,
-single corrections of the beginning of the recordings are tried, each with a fit of its own; the
-best one is a finding if the rows without contact forces are fitted decisively better with it.
+accelerometer, and feet that stand but move against each other.  Beside that, single corrections
+are tried, each with a fit of its own, on the parts of the recordings that move most.  The best one
+is a finding if it fits rows that it has not seen decisively better, by `DECISIVE`, as everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import combinations
 import warnings
 
 import numpy as np
-import pinocchio as pin
+from scipy.spatial.transform import Rotation
 
 from ..data.floating_recording import FloatingRecording
-from ..data.recording import RecordingSource
+from ..data.recording import Motion, RecordingSource
 from ..errors import collected_warnings, IdentificationError, IdentificationWarning, one_of
-from ..estimation.floating_rows import floating_blocks, floating_stretches
-from ..estimation.least_squares import wls
-from ..estimation.system import system_of
-from ..model.floating_base import BASE_JOINTS
+from ..estimation.floating_rows import floating_stretches
 from ..regressor.base_parameters import BaseStructure
-from ..regressor.floating import FloatingRegressor, Imu
+from ..regressor.floating import FloatingRegressor
 from ..signals import SignalSettings
-from .recording_faults import RecordingFault
+from .floating_corrections import (
+    axes,
+    contacts,
+    effort_scale,
+    FloatingCorrection,
+    imu_lags,
+    imu_place,
+    leg_orders,
+    signs,
+    single_efforts,
+    torsion,
+)
+from .floating_fit import FloatingFit, Judgement, moving_pieces, thinned
+from .recording_faults import DECISIVE, RecordingFault
 
 
 @dataclass(frozen=True)
@@ -36,62 +47,33 @@ class FloatingCriteria:
     """Constants of the search."""
 
     poor: float = 3.0
-    """Error of the fit above which corrections are tried; sound recordings leave below 1 [%]."""
-    decisive: float = 2.0
-    """Improvement of the fit above which a correction is a finding."""
+    """Error of the fit above which all corrections are tried; sound ones leave below 1 [%]."""
     certain: float = 5.0
     """Improvement above which nothing further is tried."""
-    seconds: float = 20.0
-    """Beginning of each recording that is fitted."""
+    promising: int = 3
+    """Corrections of a large family that are tried on all pieces, after two."""
+    nearly: float = 0.75
+    """Power of the best improvement that a smaller change of the contacts has to have."""
+    alike: float = 1.1
+    """Share of the best improvement from which on another correction explains as much."""
+    seconds: float = 16.0
+    """Duration of what is fitted of each recording, the parts with most motion [s]."""
+    oversampling: float = 25.0
+    """Samples a period of the cut-off frequency that are kept for that."""
     gravity: float = 0.2
     """Share by which the accelerometer's mean may differ from gravity."""
     upward: float = np.cos(np.radians(20.0))
-    """Mean cosine between upward by orientation and by accelerometer, at least."""
-    shift: float = 0.03
-    """Change of the distance of two feet that stand, above which one of them does not [m]."""
-    lags: tuple[float, ...] = (-0.2, -0.1, -0.05, 0.05, 0.1, 0.2)
-    """Times by which flags are moved [s]."""
-    orders: int = 4
-    """Contacts of which all orders are tried."""
+    """Mean cosine between upward by orientation and by averaged accelerometer, at least."""
+    slip: float = 0.03
+    """Distance over which two feet that stand may slide against each other [m]."""
 
 
 CRITERIA = FloatingCriteria()
 
+AVERAGED = 1.0
+"""Time over which accelerations are averaged for that [s]."""
+
 _GRAVITY = 9.81  # m/s^2
-
-_Change = Callable[
-    [FloatingRecording, FloatingRegressor], tuple[FloatingRecording, FloatingRegressor]
-]
-
-
-@dataclass(frozen=True, eq=False)
-class FloatingCorrection:
-    """
-    A change that undoes a fault.
-
-    Attributes
-    ----------
-    code:
-        Kind of the fault.
-    what:
-        What fits better with it, after "with".
-    remedy:
-        What mends it.
-    change:
-        Returns recording and regressor without the fault.
-    joints:
-        That it concerns.
-    whole_sign:
-        Whether it changes the sign of all masses.
-
-    """
-
-    code: str
-    what: str
-    remedy: str
-    change: _Change
-    joints: tuple[str, ...] = ()
-    whole_sign: bool = False
 
 
 def floating_faults(
@@ -118,13 +100,20 @@ def floating_faults(
     found: list[RecordingFault] = []
     try:
         with collected_warnings():
-            parts = [_beginning(recording) for recording in recordings]
-            if parts and (error > CRITERIA.poor or not np.isfinite(error)):
-                found += list(_corrections_that_fit(parts, regressor, structure, signals))
-            for part in parts:
-                found += list(_moving_feet(part, regressor, signals))
+            rate = CRITERIA.oversampling * signals.cutoff
+            pieces = [
+                thinned(piece, rate)
+                for recording in recordings
+                for piece in moving_pieces(recording, CRITERIA.seconds)
+            ]
+            fit = FloatingFit(pieces, regressor, structure, signals)
+            poor = error > CRITERIA.poor or not np.isfinite(error)
+            if pieces:
+                found += list(_corrections_that_fit(fit, poor))
+            for recording in recordings:
+                found += list(_slipping_feet(recording, regressor, signals))
     except IdentificationError as failure:
-        # as where a robot stands still at first; what was identified stays
+        # as where a robot stands still; what was identified stays
         text = f'faults of IMU and contacts were not looked for: {failure.message}'
         warnings.warn(text, IdentificationWarning, stacklevel=2)
     # a fit says which of the two is wrong
@@ -136,13 +125,6 @@ def floating_faults(
         if not (of_imu and fault.code == 'orientation')
     ]
     return tuple({(fault.code, fault.evidence): fault for fault in found}.values())
-
-
-def _beginning(recording: FloatingRecording) -> FloatingRecording:
-    stop = int(np.searchsorted(recording.time, recording.time[0] + CRITERIA.seconds))
-    part = recording.rows(0, stop)
-    assert isinstance(part, FloatingRecording)
-    return part
 
 
 # --------------------------------------------------------------------------- without dynamics
@@ -163,13 +145,12 @@ def _without_dynamics(recording: FloatingRecording) -> Iterator[RecordingFault]:
         )
     if recording.orientation is None:
         return
-    upward = Imu(np.eye(3), np.zeros(3)).at_base(
-        recording.gyroscope, recording.gyroscope, recording.accelerometer, recording.orientation
-    )[3]
-    along = recording.accelerometer / np.maximum(
-        np.linalg.norm(recording.accelerometer, axis=1, keepdims=True), 1e-9
-    )
-    agreement = float(np.mean(np.sum(upward * along, axis=1)))
+    # speeds of a robot that stays where it is are bounded: what it does averages out
+    whole = Rotation.from_quat(recording.orientation).apply(recording.accelerometer)
+    starts = np.flatnonzero(np.diff((recording.time - recording.time[0]) // AVERAGED, prepend=-1))
+    mean = np.add.reduceat(whole, starts) / np.diff(np.append(starts, len(whole)))[:, None]
+    upward = mean[:, 2] / np.maximum(np.linalg.norm(mean, axis=1), 1e-9)
+    agreement = float(np.mean(upward))
     if agreement < CRITERIA.upward:
         angle = np.degrees(np.arccos(np.clip(agreement, -1.0, 1.0)))
         yield RecordingFault(
@@ -181,273 +162,159 @@ def _without_dynamics(recording: FloatingRecording) -> Iterator[RecordingFault]:
         )
 
 
-def _moving_feet(
+def _slipping_feet(
     recording: FloatingRecording, regressor: FloatingRegressor, signals: SignalSettings
 ) -> Iterator[RecordingFault]:
-    """Iterate over feet that move against all others while they are said to stand."""
+    """Iterate over feet that slide against all others while they are said to stand."""
     count = len(regressor.contacts)
     if count < 2:
         return
     worst = np.zeros((count, count))
     for samples in floating_stretches(recording, regressor, signals):
         points = regressor.contact_points(samples.motion)
-        for i, j in product(range(count), range(count)):
-            both = samples.stance[:, i] & samples.stance[:, j]
-            if i >= j or not both.any():
-                continue
-            distance = np.linalg.norm(points[:, i] - points[:, j], axis=1)
+        speed = _contact_speeds(samples.motion, samples.normal, regressor)
+        step = np.diff(samples.time, prepend=samples.time[:1])
+        for i, j in combinations(range(count), 2):
+            # flags near a change may be those of a foot that is lifted already
+            both = samples.stance[:, i] & samples.stance[:, j] & samples.sound
+            along = points[:, i] - points[:, j]
+            along = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+            # of balls that roll, the points that touch the ground stand
+            apart = np.cumsum(np.sum((speed[:, i] - speed[:, j]) * along, axis=1) * step)
             # each time that both stand is one of its own
             runs = np.flatnonzero(np.diff(np.concatenate([[0], both.astype(int), [0]])))
             for first, last in runs.reshape(-1, 2):
-                moved = float(np.ptp(distance[first:last]))
-                worst[i, j] = worst[j, i] = max(worst[i, j], moved)
+                worst[i, j] = worst[j, i] = max(worst[i, j], float(np.ptp(apart[first:last])))
     # a foot that stays has a partner that stays, too
     least = np.where(np.eye(count, dtype=bool), np.inf, worst).min(axis=1)
-    for i in np.flatnonzero(least > CRITERIA.shift).tolist():
+    for i in np.flatnonzero(least > CRITERIA.slip).tolist():
         if count == 2 and i:
             return
         names = [contact.name for contact in regressor.contacts]
         who = names[i] if count > 2 else one_of(names)
         yield RecordingFault(
             'contact_moves',
-            f'{who} moves by {100.0 * least[i]:.2g} cm against the other feet while it is said '
+            f'{who} slides by {100.0 * least[i]:.2g} cm against the other feet while it is said '
             f'to stand in {recording.source}',
-            'see its flag (stuck, late, or of another foot), or keep it from slipping',
+            'see its flag (stuck, late, or of another foot); a foot that slips does no harm',
         )
+
+
+def _contact_speeds(
+    motion: Motion, normal: np.ndarray, regressor: FloatingRegressor
+) -> np.ndarray:
+    """Return (m, c, 3) speeds of contacts against the origin of the base, along its axes [m/s]."""
+    jacobians = regressor.jacobians(motion, normal if regressor.on_ground else None)
+    first = np.concatenate([[0], np.cumsum([c.rows for c in regressor.contacts])[:-1]])
+    speeds = np.empty((len(motion), len(regressor.contacts), 3))
+    for i, row in enumerate(first):
+        rows = jacobians[:, row : row + 3]
+        own = np.einsum('mkj,mj->mk', rows, motion.velocity)
+        # the first columns are the axes of the contact's frame
+        speeds[:, i] = np.einsum('mkj,mk->mj', rows[:, :, :3], own)
+    return speeds
 
 
 # ------------------------------------------------------------------------------- by their fits
 
 
-def _corrections_that_fit(
-    parts: Sequence[FloatingRecording],
-    regressor: FloatingRegressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-) -> Iterator[RecordingFault]:
-    """Yield the correction that lets the rows fit best, if it does so decisively."""
-    cost = _Cost(parts, regressor, structure, signals)
-    before, agreement = cost.of(None)
-    fits: dict[FloatingCorrection, float] = {}
-    for group in (
-        _signs(),
-        _axes(),
-        _of_contacts(parts, regressor),
-        _single_efforts(regressor),
-    ):
-        for each in group:
+def _corrections_that_fit(fit: FloatingFit, poor: bool) -> Iterator[RecordingFault]:
+    """Yield the correction that fits rows that it has not seen best, if it does so decisively."""
+    first = fit.first
+    found: dict[FloatingCorrection, tuple[Judgement, Judgement]] = {}
+    gains: dict[FloatingCorrection, float] = {}
+    for group, coarse in _groups(fit, poor):
+        for each in _promising(fit, group) if coarse else group:
             try:
-                left, like_the_urdf = cost.of(each)
+                before, after = fit.compared(each.change, each.shared)
             except IdentificationError:  # with other contacts, too little may be left to fit
                 continue
-            if like_the_urdf > 0.0:
-                fits[each] = left
-        certain = fits and before > CRITERIA.certain * min(fits.values())
+            if after.agreement > 0.0:
+                found[each], gains[each] = (before, after), before.gain(after)
+        certain = bool(gains) and max(gains.values()) > CRITERIA.certain
         # a sign is that of all, or the IMU is upside down
-        if certain or (agreement < 0.0 and any(each.code == 'imu_axes' for each in fits)):
+        mirrored = first.agreement < 0.0 and any(each.code == 'imu_axes' for each in gains)
+        if certain or mirrored:
             break
-    if not fits:
+    if not found:
         return
-    best = min(fits, key=lambda each: fits[each])
-    improvement = before / max(fits[best], 1e-300)
-    # efforts or gravity the other way make all masses negative, which fits nearly as well
-    mirrored = agreement < 0.0 and best.whole_sign
-    if improvement < CRITERIA.decisive and not mirrored:
+    best = _best(gains)
+    before, after = found[best]
+    own = before.gain(after, _rows_of(best, fit.regressor))
+    if max(gains[best], own) < DECISIVE:
+        # efforts or gravity the other way make all masses negative, which fits nearly as well
+        if first.agreement < 0.0 and best.whole_sign:
+            text = f'by the bodies of the URDF, efforts have their sign with {best.what}'
+            yield RecordingFault(best.code, text, best.remedy, change=best.what)
         return
     alike = [
-        each
-        for each, left in fits.items()
-        if each is not best and left < 1.1 * fits[best] and each.code != best.code
+        _fault(each, gains[each], gains[each])
+        for each in gains
+        if each.code != best.code and gains[each] * CRITERIA.alike > gains[best]
     ]
-    if improvement < CRITERIA.decisive:
-        text = f'by the bodies of the URDF, efforts have their sign with {best.what}'
-        yield RecordingFault(best.code, text, best.remedy, change=best.what)
-        return
-    yield _fault(best, improvement, [_fault(each, improvement) for each in alike[:2]])
+    yield _fault(best, own, gains[best], alike[:2])
+
+
+def _best(gains: Mapping[FloatingCorrection, float]) -> FloatingCorrection:
+    """Return the best correction; of those of contacts, the least that does nearly as much."""
+    best = max(gains, key=lambda each: gains[each])
+    if not best.extent:
+        return best
+    enough = gains[best] ** CRITERIA.nearly
+    return min(
+        (each for each in gains if each.extent and gains[each] >= enough),
+        key=lambda each: each.extent,
+    )
+
+
+def _groups(fit: FloatingFit, poor: bool) -> Iterator[tuple[Iterable[FloatingCorrection], bool]]:
+    """
+    Iterate over families of corrections; of a good fit over those that leave little alone.
+
+    With each goes whether it is large, and what it changes shows everywhere.
+    """
+    regressor = fit.regressor
+    tried = (torsion(regressor), imu_place(fit), effort_scale(fit))
+    yield [each for each in tried if each is not None], False
+    if poor:
+        yield signs(), False
+        yield axes(), True
+        yield contacts(fit.pieces, regressor), False
+        yield imu_lags(), False
+        yield leg_orders(regressor), True
+        yield single_efforts(regressor), True
+
+
+def _promising(
+    fit: FloatingFit, group: Iterable[FloatingCorrection]
+) -> Iterator[FloatingCorrection]:
+    """Iterate over the corrections of a large family that two pieces alone speak for."""
+    few = replace(fit, pieces=fit.pieces[:2])
+    gains: dict[FloatingCorrection, float] = {}
+    for each in group:
+        with suppress(IdentificationError):
+            gains[each] = few.first.gain(few.judged(few.rows(each.change)))
+    yield from sorted(gains, key=lambda each: -gains[each])[: CRITERIA.promising]
+
+
+def _rows_of(correction: FloatingCorrection, regressor: FloatingRegressor) -> list[int]:
+    return [regressor.joints.index(joint) for joint in correction.joints]
 
 
 def _fault(
-    correction: FloatingCorrection, improvement: float, others: Sequence[RecordingFault] = ()
+    correction: FloatingCorrection,
+    improvement: float,
+    of_all: float,
+    others: Sequence[RecordingFault] = (),
 ) -> RecordingFault:
     return RecordingFault(
         correction.code,
-        f'the rows without contact forces are fitted {improvement:.2g} times as well with '
-        f'{correction.what}',
+        f'rows without contact forces that were not fitted are predicted {improvement:.2g} times '
+        f'as well with {correction.what}',
         correction.remedy,
         joints=correction.joints,
         change=correction.what,
         improvement=improvement,
+        improvement_of_all=of_all,
         alternatives=tuple(others),
     )
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """Misfit of recordings with a correction."""
-
-    parts: Sequence[FloatingRecording]
-    regressor: FloatingRegressor
-    structure: BaseStructure
-    signals: SignalSettings
-
-    def of(self, correction: FloatingCorrection | None) -> tuple[float, float]:
-        """
-        Return the residual by the noise of the rows, and how like the URDF's the efforts are.
-
-        The latter is the product of efforts without contact forces and those by the URDF's
-        bodies, by the square of the first; it is below 0 where all masses would be.
-        """
-        made = [
-            (part, self.regressor)
-            if correction is None
-            else correction.change(replace(part), self.regressor)
-            for part in self.parts
-        ]
-        regressor = made[0][1]
-        system = system_of(
-            [recording for recording, _ in made],
-            regressor,
-            self.structure,
-            self.signals,
-            read=floating_blocks,
-            trace_points=2,
-        )
-        values = wls(system).base.values
-
-        def squares(base: np.ndarray) -> float:
-            return float(np.sum((system.factor.residual_norms(base) / regressor.noise) ** 2))
-
-        bodies = np.zeros(len(regressor.layout))
-        bodies[: regressor.bodies.size] = regressor.bodies
-        nominal = self.structure.regrouping @ bodies
-        product = 0.25 * (squares(-nominal) - squares(nominal))
-        whole = max(squares(0.0 * nominal), 1e-300)
-        rows = max(float(system.factor.n_rows), 1.0)
-        return float(np.sqrt(squares(values) / rows)), product / whole
-
-
-def _signs() -> Iterator[FloatingCorrection]:
-    """Iterate over signs of whole signals."""
-    yield FloatingCorrection(
-        'accelerometer',
-        'the accelerometer the other way',
-        'change its sign: it reads 9.81 upward at rest',
-        lambda recording, regressor: (
-            replace(recording, accelerometer=-recording.accelerometer),
-            regressor,
-        ),
-        whole_sign=True,
-    )
-    yield FloatingCorrection(
-        'effort_sign',
-        'all efforts the other way',
-        'change their signs (robot.drives)',
-        _efforts(),
-        whole_sign=True,
-    )
-
-
-def _single_efforts(regressor: FloatingRegressor) -> Iterator[FloatingCorrection]:
-    for j, joint in enumerate(regressor.joints[len(BASE_JOINTS) :]):
-        yield FloatingCorrection(
-            'effort_sign',
-            f'the effort of {joint} the other way',
-            'change its sign (robot.drives)',
-            _efforts(len(BASE_JOINTS) + j),
-            (joint,),
-        )
-
-
-def _axes() -> Iterator[FloatingCorrection]:
-    """Iterate over the 23 rotations of the IMU by quarters but for none."""
-    for places in permutations(range(3)):
-        for signs in product((1.0, -1.0), repeat=3):
-            turned = np.zeros((3, 3))
-            turned[range(3), places] = signs
-            if np.linalg.det(turned) < 0.0 or np.array_equal(turned, np.eye(3)):
-                continue
-            rotation = pin.log3(turned)
-            angle = float(np.linalg.norm(rotation))
-            along = np.rint(rotation / np.abs(rotation).max())
-            axis = ''.join(
-                f'{"-" if way < 0 else ""}{name}' for name, way in zip('xyz', along) if way
-            )
-            rpy = [round(float(part), 4) for part in pin.rpy.matrixToRpy(turned)]
-            yield FloatingCorrection(
-                'imu_axes',
-                f'the IMU turned by {np.degrees(angle):.0f} degrees about its axis {axis}',
-                f'set robot.imu.rpy to {rpy} (where it is 0 now), or see robot.imu.frame',
-                _turned(turned),
-            )
-
-
-def _turned(turned: np.ndarray) -> _Change:
-    def change(
-        recording: FloatingRecording, regressor: FloatingRegressor
-    ) -> tuple[FloatingRecording, FloatingRegressor]:
-        imu = Imu(regressor.imu.rotation @ turned, regressor.imu.origin)
-        return recording, replace(regressor, imu=imu)
-
-    return change
-
-
-def _efforts(column: int | None = None) -> _Change:
-    def change(
-        recording: FloatingRecording, regressor: FloatingRegressor
-    ) -> tuple[FloatingRecording, FloatingRegressor]:
-        effort = recording.effort.copy()
-        effort[:, slice(None) if column is None else column] *= -1.0
-        return replace(recording, effort=effort), regressor
-
-    return change
-
-
-def _of_contacts(
-    parts: Sequence[FloatingRecording], regressor: FloatingRegressor
-) -> Iterator[FloatingCorrection]:
-    names = [contact.name for contact in regressor.contacts]
-    lifted = [any(not part.stance[:, i].all() for part in parts) for i in range(len(names))]
-    if not any(lifted):
-        return
-
-    def of(make: Callable[[FloatingRecording], np.ndarray]) -> _Change:
-        return lambda recording, regressor: (replace(recording, stance=make(recording)), regressor)
-
-    for i, name in enumerate(names):
-        if lifted[i]:
-            yield FloatingCorrection(
-                'contact_flags',
-                f'{name} always on the ground',
-                'see its flag in contacts, and contact_threshold',
-                of(lambda part, i=i: part.stance | (np.arange(len(names)) == i)),  # type: ignore[misc]
-            )
-    yield FloatingCorrection(
-        'contact_flags',
-        'all feet always on the ground',
-        'see contacts and contact_threshold',
-        of(lambda part: np.ones_like(part.stance)),
-    )
-    for lag in CRITERIA.lags:
-        yield FloatingCorrection(
-            'contact_lag',
-            f'contacts {abs(lag):g} s {"earlier" if lag > 0.0 else "later"}',
-            'record contacts with the stamps of the joints',
-            of(lambda part, lag=lag: _moved(part, lag)),  # type: ignore[misc]
-        )
-    if len(names) <= CRITERIA.orders:
-        for order in permutations(range(len(names))):
-            # exchanges alone, of one pair or of two
-            if list(order) != sorted(order) and list(np.argsort(order)) == list(order):
-                taken = one_of([names[k] for k in order])
-                yield FloatingCorrection(
-                    'contact_order',
-                    f'contacts in the order {taken}',
-                    'name the columns of contacts in the order of robot.contacts',
-                    of(lambda part, order=order: part.stance[:, list(order)]),  # type: ignore[misc]
-                )
-
-
-def _moved(part: FloatingRecording, lag: float) -> np.ndarray:
-    """Return the stance as it is said to be some time later."""
-    rows = np.searchsorted(part.time, part.time + lag).clip(0, len(part) - 1)
-    return np.asarray(part.stance[rows])

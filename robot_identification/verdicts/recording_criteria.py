@@ -22,6 +22,7 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'range': (),
     'velocity': (),
     'contact_moves': (),
+    'contact_torsion': (),
     'saturation': (COLLISIONS,),
     'still_joint': (CONTROL, COLLISIONS),
     'modelled_efforts': (CONTROL, COLLISIONS, SIMULATION),
@@ -255,13 +256,38 @@ def _floating_base(result: Result) -> Iterator[Reason]:
         unit='%',
         remark=True,
     )
-    yield Reason(
-        text='a floating base: the scale of all efforts and the total mass cannot be told apart '
-        f'by a recording: weigh the robot, which has {mass:.3g} kg by its efforts',
-        value=0.0,
-        threshold=0.0,
-        remark=True,
-    )
+    yield from _scale(result, mass)
+
+
+def _scale(result: Result, mass: float) -> Iterator[Reason]:
+    """Iterate over what recordings of joints, IMU and contacts cannot tell."""
+    links = [f'{link}.m' for link in result.robot.layout.links]
+    before = sum(float(result.prior[name]) for name in links if name in result.prior.layout)
+    times = f', {mass / before:.3g} times the URDF' if before > 0.0 else ''
+    if not _measures_wrenches(result):
+        yield Reason(
+            text="a floating base: masses are in units of the efforts' scale, since efforts that "
+            'are all 20 % too large are those of a robot that is 20 % heavier: weigh the robot, '
+            f'which has {mass:.3g} kg by its efforts{times}',
+            value=0.0,
+            threshold=0.0,
+            remark=True,
+        )
+    if any(c.kind != 'flat' and not c.torsion for c in result.settings.model.contacts):
+        yield Reason(
+            text='feet are taken to carry no moment: torsional friction raises the error of the '
+            'fit, and hardly shows otherwise (torsion: true in robot.contacts allows for it); a '
+            'foot that slips changes nothing',
+            value=0.0,
+            threshold=0.0,
+            remark=True,
+        )
+
+
+def _measures_wrenches(result: Result) -> bool:
+    """Return whether recordings have measured wrenches, which tell the scale of the efforts."""
+    data = (result.experiment or {}).get('data') or {}
+    return any(entry.get('wrenches') for entry in data.get('identification') or ())
 
 
 def _pooled(rows: Sequence[JointFit]) -> float:
