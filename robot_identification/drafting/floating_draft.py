@@ -28,6 +28,7 @@ from ..version import page
 from .entry_guess import guess_entry, with_time_unit
 from .experiment_text import experiment_text
 from .floating_columns import floating_signals, FloatingSignals
+from .leg_order import order_remarks
 from .requirements import require_angles, require_length, require_signs, require_units
 from .settings import check_settings, drafted_drives, DraftSettings, position_drives
 
@@ -222,6 +223,7 @@ def _entry(
     reader = FloatingReader(robot.joints, contacts, ImuSettings(frame=frame), drives, Path('.'))
     with collected_warnings():
         recording = reader.read(entry, 'data')
+    remarks += order_remarks(entry, recording, robot, contacts)
     return _settled(entry, recording, reader, signals, remarks)
 
 

@@ -7,7 +7,10 @@ from robot_identification.cli.main import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.drafting.floating_columns import signals_by_name
 from robot_identification.drafting.floating_draft import contact_of, feet_of, moved_links
+from robot_identification.excitation.standing import standing_motion, StandingSettings
+from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings
 from walker import FEET, STANDING, URDF, walker, write_bag
 
 LINKS = ('FL_thigh', *FEET)
@@ -81,6 +84,27 @@ def test_a_table_is_drafted_and_read(tmp_path, capsys):
     (recording,) = experiment.sources()
     np.testing.assert_allclose(recording.orientation[:, 3], 1.0, atol=0.01)
     np.testing.assert_array_equal(recording.stance[0], [True, False, True, True])
+
+
+def test_legs_in_another_order_are_remarked(tmp_path, capsys):
+    robot = Robot.from_urdf(walker(), floating=True)
+    model = ModelSettings(contacts=tuple(ContactSettings(frame=foot) for foot in FEET))
+    sway = StandingSettings(duration=4.0, rate=25.0, lift=0.0)
+    motion = standing_motion(robot, build(robot, model), np.array(STANDING), sway)
+    assert order_of(tmp_path, capsys, motion.position).endswith(
+        'check it (motors of Unitree begin with the right leg)'
+    )
+    right_first = motion.position[:, [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]]
+    found = order_of(tmp_path, capsys, right_first)
+    assert 'legs as FR_foot, FL_foot, RR_foot, RL_foot' in found
+
+
+def order_of(folder, capsys, position):
+    """Return the remark on columns without names."""
+    signals(folder, q=position, foot_force=np.full((len(position), 4), 40.0))
+    drafted(folder)
+    lines = capsys.readouterr().out.splitlines()
+    return next(line for line in lines if 'its joints have no names' in line)
 
 
 def test_a_bag_is_drafted_and_read(tmp_path, capsys):
