@@ -13,18 +13,23 @@ import time
 
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.commands import CommandRecording
 from robot_identification.data.floating_recording import FloatingRecording
 from robot_identification.estimation.estimators import Estimate
 from robot_identification.estimation.least_squares import evaluate, wls
 from robot_identification.estimation.row_noise import with_row_noise
 from robot_identification.estimation.system import LinearSystem, system_of
+from robot_identification.excitation.standing import StandingMotion
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.regressor import build, FloatingRegressor
 from robot_identification.regressor.kinds import FLOATING
 from robot_identification.results.result import Result
+from robot_identification.servo.servo_effort import with_servo_efforts
+from robot_identification.servo.settings import ServoSettings
 from robot_identification.signals import SignalSettings
+from robot_identification.simulation.legged import servo_gains
 from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
 
 from .harness import Figure, Section, Table
@@ -206,6 +211,42 @@ def conditions() -> Iterator[tuple[str, Judged]]:
         yield name, judged(standing, seed, *recordings)
 
 
+def from_commands(
+    standing: Standing, motion: StandingMotion, recording: FloatingRecording, gains: float
+) -> FloatingRecording:
+    """Return a recording with the efforts that commands and gains imply, as of a servo file."""
+    settings = standing.settings(1)
+    kp, kd = servo_gains(standing.robot, settings)
+    wanted = np.column_stack(
+        [np.interp(recording.time, motion.time, q) for q in motion.position.T]
+    )
+    commands = CommandRecording(
+        time=recording.time,
+        position=recording.position[:, BASE:],
+        command=wanted,
+        command_velocity=np.gradient(wanted, recording.time, axis=0),
+        joints=standing.robot.driven_joints,
+    )
+    servo = ServoSettings(stiffness=tuple(gains * kp), damping=tuple(gains * kd))
+    effort = recording.effort.copy()
+    effort[:, BASE:] = with_servo_efforts(commands, servo).effort
+    return replace(recording, effort=effort)
+
+
+def servos() -> Iterator[tuple[str, Judged]]:
+    """Iterate over the quadruped without recorded efforts, whose servos' gains are known."""
+    standing, seed = go2(), 1
+    for name, gains in (
+        ('no efforts, but commands and gains of the servos', 1.0),
+        ('the same with gains 5 % too large', 1.05),
+    ):
+        pair = []
+        for motion in (standing.sway(seed), standing.unseen(standing, seed)):
+            recording = standing.recording(seed, motion, standing.settings(seed))
+            pair.append(from_commands(standing, motion, recording, gains))
+        yield name, judged(standing, seed, *pair)
+
+
 def hung() -> Result:
     """Return the result of the quadruped that hangs on a rope at its trunk."""
     standing, seed = go2(), 1
@@ -228,7 +269,7 @@ def section(robots: int = TRUTHS) -> Section:
     rows, figures = [], []
     others, hanging = [], verdict(hung())
     print('hung', hanging.level, hanging.against[0].text, flush=True)
-    for name, each in conditions():
+    for name, each in (*conditions(), *servos()):
         others.append((name, each))
         print(name, each, flush=True)
     for standing, count in ((go2(), robots), (g1(), min(robots, HUMANOIDS))):

@@ -251,7 +251,7 @@ def identify(options: argparse.Namespace) -> int:
     experiment = None
     if options.experiment.suffix != SUFFIX:
         experiment = experiment_of(options, check_data=not options.factors)
-        if experiment.robot.servo is not None:
+        if experiment.robot.by_commands:
             return identify_commands(options, experiment)
     run = _identification(options, experiment)
     folder = output_folder(options, experiment)

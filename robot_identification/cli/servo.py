@@ -162,7 +162,7 @@ def servos_to_plan(options: argparse.Namespace) -> ServoPlanning | None:
         pairs = (pair for pair in options.overrides if pair.partition('=')[0] not in own)
         options.overrides = [*pairs]
         experiment = load_experiment(options.robot, own, check_data=False)
-    if experiment is None or experiment.robot.servo is None:
+    if experiment is None or not experiment.robot.by_commands:
         if options.rate is not None:
             raise SettingsError(
                 f"'--rate' is given, but '{options.robot}' is no experiment file of servos",

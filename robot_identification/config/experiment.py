@@ -115,6 +115,16 @@ class RobotSettings(ModelSettings):
         read_only=True,
     )
 
+    @property
+    def by_commands(self) -> bool:
+        """
+        True if servos are identified from commands alone.
+
+        With a floating base, the efforts that commands and gains imply take the place of measured
+        ones, and all else is as of a robot with efforts.
+        """
+        return self.servo is not None and self.base != 'floating'
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.servo is not None) != (self.effort_kind == SERVO_COMMAND):
@@ -485,7 +495,7 @@ class Experiment:
             naming the file that cannot be read.
 
         """
-        if self.robot.effort_kind == SERVO_COMMAND:
+        if self.robot.by_commands:
             raise SettingsError(
                 "'robot.effort_kind' is servo_command: the recordings have no efforts",
                 key='robot.effort_kind',
@@ -505,7 +515,7 @@ class Experiment:
         if floating:
             model = self.robot
             reader = FloatingReader(
-                joints, model.contacts, model.imu, drives or Drives(), self.base
+                joints, model.contacts, model.imu, drives or Drives(), self.base, model.servo
             )
             return tuple(
                 with_estimated_stance(recording, self.build_robot(), self.robot.model)

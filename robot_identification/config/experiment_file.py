@@ -35,6 +35,7 @@ from ..model.targets import TARGETS
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
 from ..regressor import build
+from ..servo.settings import ServoSettings
 from ..signals.settings import by_joint
 from ..untrusted.files import user_path
 from ..version import page, REPOSITORY
@@ -275,7 +276,7 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
                 check_wrench(entry, robot.joints, drives, experiment.base, path)
                 continue
             if settings.servo is not None:
-                check_commands(entry, robot.joints, drives, experiment.base, path)
+                check_commands(entry, robot.driven_joints, drives, experiment.base, path)
                 continue
             check_recording(entry, robot.joints, drives, experiment.base, path, settings.elastic)
 
@@ -322,13 +323,14 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
     """Check gains, and that nothing is asked for that recordings of commands do not give."""
     settings = experiment.robot
     method = experiment.estimation.method
-    if settings.servo is None:
+    if settings.servo is None or not settings.by_commands:
+        if settings.servo is not None:
+            _check_gains(settings.servo, robot.driven_joints)
         if method == ROLLOUT:
-            text = "is rollout, but 'robot.effort_kind' is not servo_command"
+            text = 'is rollout, which is for servos of a robot whose base is fixed'
             raise key_error('estimation.method', text, f'set it to one of {one_of(ESTIMATORS)}')
         return
-    for name in ('stiffness', 'damping', *(['limit'] if settings.servo.limit else [])):
-        settings.servo.per_joint(name, robot.joints)
+    _check_gains(settings.servo, robot.joints)
     settings.servo.bus_numbers(robot.joints)
     method = experiment.servo_method
     if method not in SERVO_METHODS:
@@ -353,6 +355,11 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
     needed = experiment.simulation.named or method == ROLLOUT
     if foreign or (needed and settings.mjcf(experiment.base) is None):
         experiment.simulation.require()
+
+
+def _check_gains(servo: ServoSettings, joints: tuple[str, ...]) -> None:
+    for name in ('stiffness', 'damping', *(['limit'] if servo.limit else [])):
+        servo.per_joint(name, joints)
 
 
 def _check_drives(settings: RobotSettings, robot: Robot) -> None:

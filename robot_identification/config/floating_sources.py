@@ -33,6 +33,9 @@ from ..model.mechanisms import ContactSettings, ImuSettings
 from ..model.robot import Robot
 from ..options.fields import key_error, key_path
 from ..regressor import build, FloatingRegressor, ModelSettings, prior
+from ..servo.servo_effort import with_servo_efforts
+from ..servo.settings import ServoSettings
+from .commands import check_commands, COMMANDS, read_commands
 
 if TYPE_CHECKING:
     from ..data.sensor_messages import SensorMessages
@@ -58,6 +61,8 @@ class FloatingReader:
         Map to the joints' side.
     base:
         Folder at which relative paths start.
+    servo:
+        Gains by which commands stand for efforts; None where efforts are recorded.
 
     """
 
@@ -66,6 +71,7 @@ class FloatingReader:
     imu: ImuSettings
     drives: Drives
     base: Path
+    servo: ServoSettings | None = None
 
     @property
     def driven(self) -> tuple[str, ...]:
@@ -84,7 +90,6 @@ class FloatingReader:
             naming file, row and column, or topic that cannot be used.
 
         """
-        driven, drives = self.driven, self.drives
         if entry.imu is None:
             raise key_error(
                 key_path(path, 'imu'),
@@ -92,18 +97,9 @@ class FloatingReader:
                 'name the columns of the gyroscope and of the accelerometer, or its topic',
             )
         self._require_known_frames(entry, path)
-        counts = drives.recorded(len(driven))
-        entry.check(driven, counts, self.base, path)
-        tables = list(checked(read_tables(entry, driven, counts, self.base, READ_ROWS), entry))
-        unwrapper = Unwrapper()
-        motion = Recording.concatenate(
-            [unwrapper.take(drives.recording(table, driven, entry.name)) for table in tables]
-        )
+        motion, stamps = self._joints(entry, path)
         kept = np.ones(len(motion), dtype=bool)
-        if entry.file_format(self.base, path).topics:
-            stamps = np.concatenate(
-                [table.origin + np.rint(1e9 * table.time).astype(np.int64) for table in tables]
-            )
+        if stamps is not None:
             kept, others = _of_topics(self, entry, stamps, path)
         else:
             others = _of_columns(self, entry, len(motion), path)
@@ -119,6 +115,30 @@ class FloatingReader:
             left_out=entry.leave_out,
             **others,
         )
+
+    def _joints(self, entry: RecordingEntry, path: str) -> tuple[Recording, np.ndarray | None]:
+        """Return positions and efforts of the joints, and the stamps of messages [ns]."""
+        driven, drives = self.driven, self.drives
+        topics = entry.file_format(self.base, path).topics
+        if self.servo is not None:
+            if topics:
+                text = 'is a bag, whose commands are not read for a robot with a floating base'
+                remedy = 'write commands, positions and IMU into a table or npz'
+                raise key_error(key_path(path, 'file'), text, remedy)
+            check_commands(entry, driven, drives, self.base, path)
+            commands = read_commands(entry, driven, drives, self.base)
+            return with_servo_efforts(commands, self.servo), None
+        counts = drives.recorded(len(driven))
+        entry.check(driven, counts, self.base, path)
+        tables = list(checked(read_tables(entry, driven, counts, self.base, READ_ROWS), entry))
+        unwrapper = Unwrapper()
+        motion = Recording.concatenate(
+            [unwrapper.take(drives.recording(table, driven, entry.name)) for table in tables]
+        )
+        if not topics:
+            return motion, None
+        stamps = [table.origin + np.rint(1e9 * table.time).astype(np.int64) for table in tables]
+        return motion, np.concatenate(stamps)
 
     def _require_known_frames(self, entry: RecordingEntry, path: str) -> None:
         frames = [contact.frame for contact in self.contacts]
@@ -216,7 +236,7 @@ def _columns(
         text = f'has {len(names)} columns, expected {width}'
         raise key_error(key, text, remedy, value=names)
     counts = {'position': len(reader.driven), 'velocity': 0, 'effort': width}
-    alone = replace(entry, effort=signal, velocity=None)
+    alone = replace(entry, effort=signal, velocity=None, **dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
     tables = checked(read_tables(alone, reader.driven, counts, reader.base, READ_ROWS), alone)
     values = np.concatenate([table.effort for table in tables])
     if values.shape[1] != width:

@@ -98,7 +98,7 @@ def identify(
                 key='data',
                 remedy='give it alone, or a URDF with recordings and settings',
             )
-        if robot.robot.servo is not None:
+        if robot.robot.by_commands:
             from .servo_pipeline import identify_servo  # needs MuJoCo, an extra
 
             return identify_servo(robot, progress=progress)
@@ -109,7 +109,7 @@ def identify(
         )
     kinds = {'identification': _several(recordings), 'validation': _several(validation)}
     section = {**_robot_section(robot), **((settings or {}).get('robot') or {})}
-    if section.get('effort_kind') == SERVO_COMMAND:
+    if section.get('effort_kind') == SERVO_COMMAND and section.get('base') != 'floating':
         return _identify_commands(section, kinds, settings or {}, progress)
     experiment, remarks = _experiment(robot, kinds, settings or {})
     result = pipeline.identify(experiment, progress=progress)

@@ -206,7 +206,7 @@ def identify_experiment(run: Running, experiment: str, settings: str) -> Identif
     read = load_experiment(experiment, overruled)
     require_writable(folder)
     way: Callable[..., Result | ServoResult] = identify
-    if read.robot.servo is not None:
+    if read.robot.by_commands:
         from ..identification.servo_pipeline import identify_servo  # MuJoCo is an extra
 
         way = identify_servo

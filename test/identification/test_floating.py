@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
-from robot_identification.diagnosis import floating_faults
+from robot_identification.diagnosis import floating_faults, floating_fit
 from robot_identification.errors import (
     ExcitationError,
     IdentificationError,
@@ -301,11 +301,9 @@ def test_wrong_axes_signs_and_contacts_are_named(stood, monkeypatch, name, chang
     assert re.search(words, first.evidence)
 
 
-def test_a_beginning_that_tells_nothing_costs_no_result(stood, monkeypatch):
+def test_pieces_that_tell_nothing_cost_no_result(stood, monkeypatch):
     folder, signals, *_ = stood
-    monkeypatch.setattr(
-        floating_faults, 'CRITERIA', replace(floating_faults.CRITERIA, seconds=0.05)
-    )
+    monkeypatch.setattr(floating_fit, 'PIECE', 0.05)
     result = identify(experiment(folder, signals, 'still', FAST, acc=-signals['acc']))
     assert [fault.code for fault in result.recorded.diagnosis] == ['orientation']
     assert any('were not looked for: still.npz' in text for text in result.warnings)
@@ -330,6 +328,22 @@ def test_without_flags_stance_comes_from_the_efforts(stood):
     flags = signals['stance'] > 0.5
     assert (flags & ~found.stance).mean() < 0.01
     assert 0.02 < (~found.stance).mean() < (~flags).mean()
+
+
+def test_commands_and_gains_stand_for_efforts(stood):
+    folder, signals, robot, *_ = stood
+    kp, kd = 120.0, 3.0
+    speed = np.gradient(signals['q'], signals['time'], axis=0)
+    command = signals['q'] + (signals['tau'] + kd * speed) / kp
+    experiment(folder, signals, 'servos', command=command)
+    text = (folder / 'servos.yaml').read_text()
+    text = text.replace('effort: tau', 'command: command')
+    servo = f'servo_command\n  servo: {{stiffness: {kp}, damping: {kd}}}'
+    (folder / 'servos.yaml').write_text(text.replace('joint_torque', servo))
+    loaded = load_experiment(folder / 'servos.yaml')
+    (found,) = loaded.sources()
+    np.testing.assert_allclose(found.effort[:, 6:], signals['tau'], atol=1e-9)
+    assert not loaded.robot.by_commands
 
 
 def test_hung_up_there_is_no_total_mass(stood, monkeypatch):
