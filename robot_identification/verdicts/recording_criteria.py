@@ -261,14 +261,14 @@ def _floating_base(result: Result) -> Iterator[Reason]:
 
 def _scale(result: Result, mass: float) -> Iterator[Reason]:
     """Iterate over what recordings of joints, IMU and contacts cannot tell."""
-    links = [f'{link}.m' for link in result.robot.layout.links]
-    before = sum(float(result.prior[name]) for name in links if name in result.prior.layout)
-    times = f', {mass / before:.3g} times the URDF' if before > 0.0 else ''
+    table = result.link_table()
+    known = f' +- {table.std:.2g}' if np.isfinite(table.std) else ''
+    times = f', {mass / table.before:.3g} times the URDF' if table.before > 0.0 else ''
     if not _measures_wrenches(result):
         yield Reason(
             text="a floating base: masses are in units of the efforts' scale, since efforts that "
             'are all 20 % too large are those of a robot that is 20 % heavier: weigh the robot, '
-            f'which has {mass:.3g} kg by its efforts{times}',
+            f'which has {mass:.4g}{known} kg by its efforts{times}',
             value=0.0,
             threshold=0.0,
             remark=True,

@@ -27,6 +27,7 @@ from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.mjcf import urdf_of_mjcf
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.pages.summary import summary
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.floating import floating_motion
 from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
@@ -262,6 +263,19 @@ def test_the_verdict_is_usable_on_what_it_has_seen(result):
     figures = [float(figure) for figure in re.findall(r'([\d.]+) (?:and|%)', apart)]
     assert len(figures) == 3
     assert max(figures) < 5.0
+
+
+def test_the_report_shows_feet_in_the_air_and_names_rows_of_the_base(result):
+    (recorded,) = result.recorded.signals
+    assert recorded.joints == result.robot.driven_joints
+    for band in recorded.bands:
+        leg = band.text[:2]
+        assert band.text == f'{leg}_foot in the air'
+        assert band.joints == tuple(f'{leg}_{part}_joint' for part in ('hip', 'thigh', 'calf'))
+    assert {band.text[:2] for band in recorded.bands} == {'FL', 'FR', 'RL', 'RR'}
+    text = summary(result, verbose=True)
+    assert re.search(r'^row +rows +rmse', text, re.M)
+    assert re.search(r'^base moment z +\d', text, re.M)
 
 
 @pytest.mark.parametrize(
