@@ -109,7 +109,7 @@ def floating_faults(
             fit = FloatingFit(pieces, regressor, structure, signals)
             poor = error > CRITERIA.poor or not np.isfinite(error)
             if pieces:
-                found += list(_corrections_that_fit(fit, poor))
+                found += list(_corrections_that_fit(fit, poor, _upside_down(recordings)))
             for recording in recordings:
                 found += list(_slipping_feet(recording, regressor, signals))
     except IdentificationError as failure:
@@ -218,13 +218,28 @@ def _contact_speeds(
 # ------------------------------------------------------------------------------- by their fits
 
 
-def _corrections_that_fit(fit: FloatingFit, poor: bool) -> Iterator[RecordingFault]:
-    """Yield the correction that fits rows that it has not seen best, if it does so decisively."""
+def _upside_down(recordings: Sequence[FloatingRecording]) -> bool:
+    """Return whether accelerometers read downward by the orientation, in any recording."""
+    faults = (fault for recording in recordings for fault in _without_dynamics(recording))
+    return any(fault.code == 'orientation' for fault in faults)
+
+
+def _corrections_that_fit(
+    fit: FloatingFit, poor: bool, upside_down: bool
+) -> Iterator[RecordingFault]:
+    """
+    Yield the correction that fits rows that it has not seen best, if it does so decisively.
+
+    Efforts the other way are nearly the same as an accelerometer that is; where the orientation
+    says that it is the accelerometer, ``upside_down``, they are not tried.
+    """
     first = fit.first
     found: dict[FloatingCorrection, tuple[Judgement, Judgement]] = {}
     gains: dict[FloatingCorrection, float] = {}
     for group, coarse in _groups(fit, poor):
         for each in _promising(fit, group) if coarse else group:
+            if upside_down and each.whole_sign and each.code == 'effort_sign':
+                continue
             try:
                 before, after = fit.compared(each.change, each.shared)
             except IdentificationError:  # with other contacts, too little may be left to fit
