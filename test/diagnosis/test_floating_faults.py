@@ -106,11 +106,11 @@ def test_joints_in_the_columns_of_other_legs_are_named(swaying):
 
 def test_the_parts_that_move_most_are_taken(swaying):
     *_, recording, _ = swaying
-    still = recording.time < 6.5
+    still = recording.time < 4.3
     held = {
         name: np.where(still[:, None], getattr(recording, name)[:1], getattr(recording, name))
         for name in ('position', 'gyroscope', 'accelerometer')
     }
     pieces = moving_pieces(replace(recording, **held), 6.0)
     assert len(pieces) == 2
-    assert all(piece.time[0] >= 6.0 for piece in pieces)
+    assert all(piece.time[0] > 4.3 for piece in pieces)
