@@ -80,7 +80,7 @@ def _envelopes(
 ) -> Iterator[Envelope]:
     """Iterate over the recordings, thinned, with what is marked; limits of efforts if asked."""
     kinds = ('identification', 'validation')
-    if experiment.robot.servo is not None:
+    if experiment.robot.by_commands:
         entries = [entry for kind in kinds for _, entry in experiment.data.entries(kind)]
         for k, entry in enumerate(entries):
             progress(k / len(entries), f'reading {entry.name}')
