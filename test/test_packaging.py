@@ -91,6 +91,7 @@ packages: package.xml names none of them, and docs/install.md says how they are 
 """
 
 USERS = {
+    'fastapi': {'access'},
     'mcap': {'bag_recorder', 'bag_writer', 'mcap_storage'},
     'nicegui': {'recordings_view', 'robot_views', 'stage_views', 'window_page'},
     'numba': {module.split('.')[-1] for module in MODULES},

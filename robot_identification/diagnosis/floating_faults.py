@@ -17,7 +17,6 @@ from itertools import combinations
 import warnings
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from ..data.floating_recording import FloatingRecording
 from ..data.recording import Motion, RecordingSource
@@ -146,7 +145,7 @@ def _without_dynamics(recording: FloatingRecording) -> Iterator[RecordingFault]:
     if recording.orientation is None:
         return
     # speeds of a robot that stays where it is are bounded: what it does averages out
-    whole = Rotation.from_quat(recording.orientation).apply(recording.accelerometer)
+    whole = _in_the_world(recording.accelerometer, recording.orientation)
     starts = np.flatnonzero(np.diff((recording.time - recording.time[0]) // AVERAGED, prepend=-1))
     mean = np.add.reduceat(whole, starts) / np.diff(np.append(starts, len(whole)))[:, None]
     upward = mean[:, 2] / np.maximum(np.linalg.norm(mean, axis=1), 1e-9)
@@ -160,6 +159,13 @@ def _without_dynamics(recording: FloatingRecording) -> Iterator[RecordingFault]:
             'see the sign of the accelerometer (9.81 upward at rest) and the order of the '
             'quaternion (x, y, z, w)',
         )
+
+
+def _in_the_world(vectors: np.ndarray, orientation: np.ndarray) -> np.ndarray:
+    """Return vectors along axes of the world, (m, 3), by (m, 4) quaternions x, y, z, w."""
+    unit = orientation / np.linalg.norm(orientation, axis=1, keepdims=True)
+    axis, half = unit[:, :3], unit[:, 3:]
+    return vectors + 2.0 * np.cross(axis, np.cross(axis, vectors) + half * vectors)
 
 
 def _slipping_feet(

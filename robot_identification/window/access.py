@@ -9,14 +9,21 @@ name that was asked for: a page elsewhere cannot make a browser ask for it (DNS 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, MutableMapping
 from hmac import compare_digest
+from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse, RedirectResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi.requests import HTTPConnection
+from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from .hosts import is_loopback
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REFUSED = 'refused: open the address that robot-identification window has printed\n'
 

@@ -444,7 +444,7 @@ def test_rollout_is_no_method_for_efforts(folder):
     content = yaml.safe_load((folder / 'experiment.yaml').read_text())
     content['robot'] = {'urdf': 'legs.xml', 'effort_kind': 'joint_torque'}
     content['estimation'] = {'method': 'rollout'}
-    with pytest.raises(SettingsError, match="'robot.effort_kind' is not servo_command"):
+    with pytest.raises(SettingsError, match='is for servos of a robot whose base is fixed'):
         experiment_from(content, folder)
 
 
