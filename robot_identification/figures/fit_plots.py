@@ -68,7 +68,7 @@ def effort_figures(
             'over time',
             *_stacked([_effort_panels(trace, j, fit, unit, most)], legend=False),
             time=time,
-            joint=fit.joint,
+            joint=row_name(fit.joint),
         )
         for j, (fit, unit) in enumerate(zip(fits, units, strict=True))
     ]

@@ -19,6 +19,7 @@ import pinocchio as pin
 
 from ..estimation.estimate import Estimate
 from ..model.consistency import inertia_at_com
+from ..model.floating_base import UNREAL_LINKS
 from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
 from ..regressor.base_parameters import BaseStructure
@@ -290,7 +291,8 @@ def _skeleton_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
         parent, place = data.oMi[model.parents[index]].translation, data.oMi[index].translation
         points += [parent.copy(), place.copy(), np.full(3, np.nan)]
         # names of joints at the same place would cover one another
-        named.setdefault(tuple(place.round(3)), []).append(links[index])
+        there = named.setdefault(tuple(place.round(3)), [])
+        there += [links[index]] if links[index] not in UNREAL_LINKS else []
     names = {place: ', '.join(escaped(link) for link in there) for place, there in named.items()}
     return {
         'type': 'scatter3d', 'mode': 'lines+markers+text', 'name': 'joints',

@@ -191,6 +191,10 @@ def _figure(
     return Figure(text, traces, layout, time=recording.name, joint=joint)
 
 
+ROOM = 0.2
+"""Share of the axis within which words do not stand twice, which would cover each other."""
+
+
 def _shades(recording: Envelope, joint: str, start: float) -> list[dict[str, Any]]:
     """Return the shades of a joint's figure: marked times with their words, others pale."""
     marked = [each for each in recording.bands if not each.joints or joint in each.joints]
@@ -199,10 +203,18 @@ def _shades(recording: Envelope, joint: str, start: float) -> list[dict[str, Any
         *((each.first, each.last) for each in recording.bands if each.everywhere),
     ]
     pale = [times for times in pale if times not in {(each.first, each.last) for each in marked}]
-    return [
-        *(_shade(first - start, last - start, PALE) for first, last in pale),
-        *(_shade(each.first - start, each.last - start, WEAK, each.text) for each in marked),
-    ]
+    shades = [_shade(first - start, last - start, PALE) for first, last in pale]
+    room = ROOM * float(np.ptp(recording.time))
+    said: dict[str, float] = {}  # middle of the last band with these words
+    for each in sorted(marked, key=lambda band: band.first):
+        middle = 0.5 * (each.first + each.last)
+        near = middle - said.get(each.text, -np.inf) < room
+        shades.append(
+            _shade(each.first - start, each.last - start, WEAK, '' if near else each.text)
+        )
+        if not near:
+            said[each.text] = middle
+    return shades
 
 
 def _shade(first: float, last: float, colour: str, text: str = '') -> dict[str, Any]:
