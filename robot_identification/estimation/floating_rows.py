@@ -193,19 +193,19 @@ def _samples(
 ) -> FloatingSamples:
     rate = method.rate
 
-    def smooth(signal: np.ndarray) -> tuple[np.ndarray, ...]:
+    def moved(signal: np.ndarray) -> tuple[np.ndarray, ...]:
         found = [method.motion(column, None) for column in signal.T]
         return tuple(np.array(each).T for each in zip(*found, strict=True))
 
-    q, dq, ddq = smooth(stretch.position[:, _BASE:])
+    q, dq, ddq = moved(stretch.position[:, _BASE:])
     # the sign of a filtered speed jumps, the filtered Coulomb friction does not
-    way, *_ = smooth(np.sign(dq))
-    turn, about, _ = smooth(stretch.gyroscope)
-    along, *_ = smooth(stretch.accelerometer)
-    effort, *_ = smooth(stretch.effort)
+    way = method.smoothed(np.sign(dq))
+    turn, about, _ = moved(stretch.gyroscope)
+    along = method.smoothed(stretch.accelerometer)
+    effort = method.smoothed(stretch.effort)
     wrench = stretch.wrench
     if wrench is not None and wrench.size:
-        smoothed, *_ = smooth(np.nan_to_num(wrench))
+        smoothed = method.smoothed(np.nan_to_num(wrench))
         wrench = np.where(np.isnan(wrench), np.nan, smoothed)
     turn, about, along, up = regressor.imu.at_base(turn, about, along, stretch.orientation)
     margin = CHANGE_PERIODS / signals.cutoff

@@ -60,6 +60,10 @@ class _RowByRow(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return position, velocity and acceleration of one joint, (n,) each, by measured ones."""
 
+    def smoothed(self, signals: np.ndarray) -> np.ndarray:
+        """Return (n, k) signals, smoothed as positions are."""
+        return np.stack([self.motion(signal, None)[0] for signal in signals.T], axis=1)
+
     def samples(self, stretch: Recording, trim: float) -> Samples:
         """Return the samples of a stretch on a uniform grid, with ``trim`` [s] cut at its ends."""
         motion = np.empty((3, *stretch.position.shape))
@@ -121,6 +125,11 @@ class LowPass(_RowByRow):
             return smooth(position), smooth(signal), first
         bends = np.diff(steps) * self.rate
         return smooth(position), first, smooth(np.correlate(bends, _OF_BENDS))
+
+    def smoothed(self, signals: np.ndarray) -> np.ndarray:
+        """Return (n, k) signals, smoothed as positions are, at once."""
+        found = scipy.signal.sosfiltfilt(self.sections, signals, axis=0, padlen=self.shortest - 1)
+        return np.asarray(found)
 
     def response(self, frequency: np.ndarray) -> np.ndarray:
         """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""

@@ -96,6 +96,14 @@ def test_a_motion_that_is_odd_about_its_ends_is_known_up_to_them(name):
     np.testing.assert_allclose(samples.acceleration[:, 0], acceleration, atol=2e-4 * omega)
 
 
+@pytest.mark.parametrize('name', ['butterworth', 'savitzky_golay'])
+def test_signals_are_smoothed_as_positions(name):
+    method = METHODS[name](SignalSettings(method=name, cutoff=10.0), 500.0)
+    signals = np.random.default_rng(0).normal(size=(400, 3)) + [0.0, 5.0, -2.0]
+    expected = [method.motion(each, None)[0] for each in signals.T]
+    np.testing.assert_array_equal(method.smoothed(signals).T, expected)
+
+
 @pytest.mark.parametrize('order', [1, 2, 4, 7, 10])
 @pytest.mark.parametrize('cutoff', [2.0, 20.0, 250.0, 450.0])
 def test_the_response_is_that_of_two_passes(order, cutoff):
