@@ -376,8 +376,7 @@ class HypothesisComparison:
         self._progress(self._share, 'comparing explanations of the residuals')
         grams, recorded = self._grams(change), change.recorded(self.observed)
         try:
-            start = self.base.chi
-            fit = self.model.fit(_normalised(grams, recorded), free=free, start=start)
+            fit = self.model.fit(_normalised(grams, recorded), free=free, start=self.base)
         except np.linalg.LinAlgError:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)

@@ -86,6 +86,8 @@ class HypothesisFit:
         (p,) standard parameters.
     weights:
         (n,) of the rows of each joint in the last fit.
+    first:
+        (p,) parameters of the first one, with the same weight for all joints.
 
     """
 
@@ -93,6 +95,7 @@ class HypothesisFit:
     misfit: np.ndarray
     chi: np.ndarray
     weights: np.ndarray
+    first: np.ndarray
 
 
 class HypothesisModel:
@@ -118,7 +121,7 @@ class HypothesisModel:
         self.inertial = np.isin(columns, self.places)
 
     def fit(
-        self, grams: np.ndarray, *, free: bool = False, start: np.ndarray | None = None
+        self, grams: np.ndarray, *, free: bool = False, start: HypothesisFit | None = None
     ) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
@@ -131,24 +134,22 @@ class HypothesisModel:
         free:
             Whether without prior and constraints, which costs less.
         start:
-            (p,) parameters inside the constraints to begin with, of similar rows; None begins
-            with the prior's.
+            Fit of similar rows, to begin with its first parameters; None begins with the prior's.
 
         """
-        if start is None:
-            variance = np.full(len(grams), FIT.initial_residual**2)
-            chi = self._begin(grams.sum(axis=0))
-        else:  # by other weights they would be far from the minimum, which takes many steps
-            variance, chi = residual_squares(grams, start) + FIT.floor**2, start
+        # by these for all, no joint that a hypothesis puts right is left aside from the start
+        variance, first = np.full(len(grams), FIT.initial_residual**2), None
+        chi = self._begin(grams.sum(axis=0)) if start is None else start.first
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)
+            first = chi if first is None else first
             square = residual_squares(grams, chi)
             previous, variance = variance, square + FIT.floor**2
             if np.abs(np.log(variance / previous)).max() < FIT.convergence:
                 break
         cost = data_cost(square) + (0.0 if free else float(self.distances(chi).sum()))
-        return HypothesisFit(cost, np.sqrt(square), chi, weights)
+        return HypothesisFit(cost, np.sqrt(square), chi, weights, chi if first is None else first)
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
         """Return (p,) parameters from other rows, with the weights of a fit."""
