@@ -71,7 +71,7 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
         press(browser, 'Take the plan of stage 3')
         move(browser, speed='1')
         browser.wait_for_text('executed in', 90)
-        assert browser.ask(f'{MOVE}.disabled')  # until the next dry run
+        browser.wait_for(f'{MOVE}.disabled')  # until the next dry run
         press(browser, f'Identify from {tmp_path}/excitation')
 
         kind = 'what the efforts are (--effort-kind)'
@@ -105,7 +105,7 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
 def move(browser, speed):
     """Have the motion checked, confirm it twice, and wait until it is under way."""
     fill(browser, 'share of the planned speed', speed)
-    assert browser.ask(f'{MOVE}.disabled')
+    browser.wait_for(f'{MOVE}.disabled')
     press(browser, 'Dry run: every check, nothing moves')
     press(browser, 'Move the robot: press twice')
     assert not browser.text().count('exciting')
