@@ -138,18 +138,19 @@ class HypothesisModel:
 
         """
         # by these for all, no joint that a hypothesis puts right is left aside from the start
-        variance, first = np.full(len(grams), FIT.initial_residual**2), None
+        variance = np.full(len(grams), FIT.initial_residual**2)
         chi = self._begin(grams.sum(axis=0)) if start is None else start.first
+        solutions = []
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)
-            first = chi if first is None else first
+            solutions.append(chi)
             square = residual_squares(grams, chi)
             previous, variance = variance, square + FIT.floor**2
             if np.abs(np.log(variance / previous)).max() < FIT.convergence:
                 break
         cost = data_cost(square) + (0.0 if free else float(self.distances(chi).sum()))
-        return HypothesisFit(cost, np.sqrt(square), chi, weights, chi if first is None else first)
+        return HypothesisFit(cost, np.sqrt(square), chi, weights, solutions[0])
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
         """Return (p,) parameters from other rows, with the weights of a fit."""

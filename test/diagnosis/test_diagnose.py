@@ -24,7 +24,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 from robot_identification.verdicts.verdict import verdict
 
-from benchmarks.diagnosis import right
+from benchmarks.diagnosis import real_cases, right
 from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
 
 THREE_JOINTS, FOUR_JOINTS, FIVE_JOINTS = 60, 61, 62
@@ -42,6 +42,15 @@ def test_fault_is_found(kind):
     found = diagnose(fault.robot, [fault.recording])
     assert right(found, fault) == 'first'
     assert all(each.remedy and each.evidence for each in found)
+
+
+def test_a_sign_in_the_coupled_wrist_of_the_tx40_is_found():
+    """Where fits leave that joint aside from their start, a factor of its neighbour is named."""
+    _, robot, model, recording = next(real_cases())  # the first one ships with the examples
+    assert robot.name == 'tx40'
+    effort = recording.effort * [1.0, 1.0, 1.0, 1.0, 1.0, -1.0]
+    found = diagnose(robot, [replace(recording, effort=effort)], model)
+    assert (found[0].code, found[0].joints) == ('effort_sign', ('joint_6',))
 
 
 def test_a_scale_that_no_masses_reach_shows_in_the_residuals():
