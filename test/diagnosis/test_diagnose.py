@@ -45,7 +45,7 @@ def test_fault_is_found(kind):
 
 
 def test_a_sign_in_the_coupled_wrist_of_the_tx40_is_found():
-    """Where fits leave that joint aside from their start, a factor of its neighbour is named."""
+    # fits that leave the joint aside from their start name a factor of its neighbour
     _, robot, model, recording = next(real_cases())  # the first one ships with the examples
     assert robot.name == 'tx40'
     effort = recording.effort * [1.0, 1.0, 1.0, 1.0, 1.0, -1.0]
