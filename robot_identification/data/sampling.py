@@ -4,7 +4,8 @@ Stamps of samples: clock of a recording, and resampling to gap-free stretches on
 
 The period of a clock is the median of the first steps.  Each step is compared with the nearest
 number of whole periods: samples that come in a burst after a pause are late, and none of them is
-missing.
+missing.  A step that is as long as jitter makes steps skips nothing: by such stamps a late sample
+and a missing one look alike.
 
 A grid point takes a sample unchanged that is within 0.5 % of a period (the rounding of stamps), if
 its neighbours are on the grid too.  Elsewhere a cubic polynomial is evaluated: Hermite's form with
@@ -34,7 +35,9 @@ class ClockConstants:
     """Constants of a clock's period, and of its unit."""
 
     skipped_periods: float = 1.5
-    """A step longer than this many periods skips a sample."""
+    """A step longer than this many periods skips a sample, where stamps do not jitter."""
+    jitter_deviations: float = 3.0
+    """Standard deviations of the steps by which it has to be longer where they do."""
     late_share: float = 0.1
     """Share of a period by which a late sample exceeds one period after the last one."""
     enough_steps: int = 1000
@@ -121,7 +124,8 @@ class ClockWatch:
         self._first = self._last = math.nan
         self._waiting: list[np.ndarray] = []
         self._period = math.nan
-        self._steps = self._periods = 0
+        self._room = math.nan  # about a step within which it is one period, with its jitter
+        self._steps = self._periods = self._missing = 0
         self._squares = 0.0
         self._late = self._gaps = 0
         self._longest = 0.0
@@ -167,7 +171,7 @@ class ClockWatch:
             jitter=math.sqrt(watch._squares / steps) if steps else math.nan,
             late=watch._late / steps if steps else 0.0,
             gaps=watch._gaps,
-            missing=max(0, watch._periods - steps),
+            missing=max(0, watch._missing),
             longest=watch._longest,
         )
 
@@ -177,16 +181,23 @@ class ClockWatch:
         self._waiting = []
         if len(steps) == 0:
             return
-        if math.isnan(self._period):
+        first = math.isnan(self._period)
+        if first:
             self._period = float(np.median(steps[: CLOCK.enough_steps]))
         relative = steps / self._period
         whole = np.rint(relative)
         off = relative - whole
+        if first:
+            # of a normal distribution, the median deviation is this part of the standard one
+            spread = float(np.median(np.abs(off[: CLOCK.enough_steps]))) / 0.6745
+            self._room = CLOCK.skipped_periods - 1.0 + CLOCK.jitter_deviations * spread
+        apart = np.abs(relative - 1.0) > self._room
         self._steps += len(steps)
         self._periods += int(whole.sum())
+        self._missing += int(whole[apart].sum()) - int(np.count_nonzero(apart))
         self._squares += float(off @ off) * self._period**2
         self._late += int(np.count_nonzero(relative > 1.0 + CLOCK.late_share))
-        self._gaps += int(np.count_nonzero(relative > CLOCK.skipped_periods))
+        self._gaps += int(np.count_nonzero(apart & (relative > 1.0)))
         self._longest = max(self._longest, float(steps.max()))
 
 

@@ -167,6 +167,15 @@ def test_missing_samples_are_counted_and_leave_the_rate_as_it_is():
     assert clock.late == pytest.approx(3 / (len(kept) - 1))
 
 
+def test_steps_of_a_loop_without_a_fixed_period_skip_nothing():
+    rng = np.random.default_rng(3)
+    steps = 1e-3 * np.maximum(0.5, 1.0 + 0.2 * rng.standard_normal(20000))
+    clock = clock_of([np.cumsum(steps)])
+    assert clock.missing < 0.001 * clock.samples
+    steps[::500] += 5e-3
+    assert clock_of([np.cumsum(steps)]).missing == pytest.approx(5 * 40, rel=0.1)
+
+
 def test_samples_in_a_burst_are_late_but_not_missing():
     time = np.arange(3000) * 1e-3
     time[2000] += 0.8e-3  # and the next one comes in time
