@@ -46,6 +46,9 @@ PARAMETERS = {
 }
 """Of the node, unless a test says otherwise."""
 
+SERVO_RATE = 200.0
+"""Of the robot's servos at least, which a lower one leaves at the edge of stability [Hz]."""
+
 DECELERATION = 12.0
 """Of each joint where a goal is canceled [rad/s^2]."""
 
@@ -158,7 +161,7 @@ class DrivenCell:
         constraints = constraints or Constraints(
             decelerate_on_cancel=True, max_deceleration_on_cancel=(DECELERATION,)
         )
-        settings = SimulationSettings(rate=rate, servo_rate=rate)
+        settings = SimulationSettings(rate=rate, servo_rate=max(rate, SERVO_RATE))
         self.world = World(self._robot, settings, constraints, time_factor)
         self.controller = DrivenController(self.world)
         if silent:
