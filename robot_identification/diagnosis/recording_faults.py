@@ -22,7 +22,7 @@ import numpy as np
 from ..data.columns import TIME_UNITS
 from ..data.parts import head
 from ..data.recording import Motion, Recording, RecordingSource, Samples
-from ..data.sampling import clock_of, likely_unit, sample_rate
+from ..data.sampling import clock_of, GAP, likely_unit, sample_rate
 from ..data.velocity_ratio import velocity_ratio
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.estimate import Estimate
@@ -237,6 +237,8 @@ def _around(deviation: float) -> str:
 
 MOST_MISSING = 0.02
 """Share of missing samples that is too much."""
+LEAST_LEFT = 0.5
+"""Share of an unbroken recording's time that gaps have to leave; causes in less are chance."""
 MOST_LATE = 0.2
 """Share of late samples that is too much."""
 
@@ -244,11 +246,13 @@ MOST_LATE = 0.2
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
     clock = clock_of([recording.time], recording.source, recording.left_out)
     share = clock.missing / max(1, clock.missing + clock.samples)
-    if share > MOST_MISSING:
+    left, unbroken = _settled_times([recording])
+    if share > MOST_MISSING or left < LEAST_LEFT * unbroken:
         yield RecordingFault(
             code='missing_samples',
             evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
-            f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
+            f'{clock.gaps} gaps of up to {clock.longest:.3g} s, which leave {left:.3g} of '
+            f'{unbroken:.3g} s to filters that settle after each',
             remedy='record with less load on the machine, or through a queue that drops nothing',
         )
     elif clock.late > MOST_LATE and clock.jitter * clock.rate > 0.25:
@@ -258,6 +262,29 @@ def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
             f'by {1e3 * clock.jitter:.3g} ms (root mean square)',
             remedy="take the driver's stamps in place of those of the arrival",
         )
+
+
+def _settled_times(recordings: Sequence[Recording]) -> tuple[float, float]:
+    """Return the time that filters, which settle after gaps, have with them and without [s]."""
+    left = unbroken = 0.0
+    for recording in recordings:
+        time, steps = recording.time, np.diff(recording.time)
+        gaps = np.zeros(0, dtype=int)
+        if len(steps):
+            gaps = np.flatnonzero(steps > GAP * np.median(steps)) + 1
+        chosen = [
+            any(time[i - 1] <= first and time[i] >= last for first, last in recording.left_out)
+            for i in gaps
+        ]
+        left += _settled_time(time, gaps)
+        unbroken += _settled_time(time, gaps[np.array(chosen, dtype=bool)])
+    return left, unbroken
+
+
+def _settled_time(time: np.ndarray, cuts: np.ndarray) -> float:
+    """Return the time [s] that parts of (n,) stamps, which begin at ``cuts``, leave to filters."""
+    parts = np.split(time, cuts)
+    return float(sum(max(0.0, np.ptp(part) - 2.0 * TRIM) for part in parts if len(part)))
 
 
 RANGE_SHARE = 1.1
@@ -487,10 +514,13 @@ def diagnosis_samples(
     recordings: Sequence[Recording], known: np.ndarray | float = 0.0
 ) -> DiagnosisSamples | None:
     """
-    Return low-passed samples of recordings; None where none can be filtered.
+    Return low-passed samples of recordings; None where gaps leave too little to be filtered.
 
     Efforts are late by ``known`` [s], one number or (n,).
     """
+    left, unbroken = _settled_times(recordings)
+    if left < LEAST_LEFT * unbroken:
+        return None
     parts = [part for recording in recordings for part in filtered(recording)]
     total = sum(len(part) for part in parts)
     if not total:

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.gravity_sizes import gravity_sizes
 from robot_identification.diagnosis.recording_faults import (
     diagnosis_samples,
@@ -117,6 +118,22 @@ def test_faults_that_need_no_model(pendulum, what):
         for _, first, last in found[0].times:
             inside = time[(first <= time) & (time <= last)]
             assert inside[[0, -1]] == pytest.approx([first, last], abs=0.05)
+
+
+def test_no_cause_is_named_where_gaps_leave_filters_no_time(pendulum):
+    robot, recording = pendulum
+    keep = np.ones(len(recording), dtype=bool)
+    every = round(0.6 / np.diff(recording.time).mean())
+    for start in range(every, len(recording), every):
+        keep[start : start + 6] = False
+    broken = replace(
+        recording,
+        time=recording.time[keep],
+        position=recording.position[keep],
+        effort=-recording.effort[keep],
+    )
+    (finding,) = diagnose(robot, [broken])
+    assert finding.code == 'missing_samples' and 'settle' in finding.evidence
 
 
 @pytest.mark.filterwarnings('error')
