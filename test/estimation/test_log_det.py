@@ -79,14 +79,15 @@ def test_the_hessian_is_that_of_its_square_roots(shared):
 
 
 def test_columns_that_nearly_depend_on_each_other_cost_no_accuracy(monkeypatch):
-    problem, start = problem_of(weight=1e-9)
+    problem, start = problem_of(weight=1e-7, rows=30)
     matrix = problem.matrix.copy()
-    matrix[:, 1] = matrix[:, 0] + 1e-7 * matrix[:, 1]
+    matrix[:, 1] = matrix[:, 0] + 1e-6 * matrix[:, 1]
     problem = replace(problem, matrix=matrix)
     found = minimise(problem, start)
     monkeypatch.setattr(log_det, 'NEWTON', replace(log_det.NEWTON, clear=np.inf))
     by_rows_alone = minimise(problem, start)
-    np.testing.assert_allclose(found.chi, by_rows_alone.chi, atol=1e-6)
+    # standard deviations: rounding leaves 1e-7 of one, steps by the Hessian alone 2e-4
+    assert np.linalg.norm(by_rows_alone.root @ (found.chi - by_rows_alone.chi)) < 1e-5
 
 
 def log_cholesky(theta):
