@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+import os
 from pathlib import Path
 import re
 from typing import Any
@@ -62,15 +63,9 @@ def urdf_of_mjcf(path: Path, *, clamped: bool = False, floating: bool = False) -
     Raises ModelError if MuJoCo cannot read it, or a URDF cannot express it, IdentificationError if
     MuJoCo is not installed.
     """
-    answer = answer_of(
-        mjcf_to_urdf,
-        {'path': str(path.absolute()), 'clamped': clamped, 'floating': floating},
-        seconds=TIME_LIMIT,
-        memory=MEMORY_LIMIT,
-    )
-    if answer.get('missing'):
-        raise missing('mujoco')
-    if 'text' not in answer:
+    mode = 'floating' if floating else 'clamped' if clamped else 'fixed'
+    answer = _answer(path, mode)
+    if 'error' in answer:
         raise ModelError(
             f"'{path}' cannot be converted to URDF: {answer['error']}",
             file=str(path),
@@ -81,23 +76,87 @@ def urdf_of_mjcf(path: Path, *, clamped: bool = False, floating: bool = False) -
     return str(answer['text'])
 
 
-def mjcf_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the URDF and remarks, or the error, of the file that a request names."""
+def _answer(path: Path, wanted: str) -> dict[str, Any]:
+    """
+    Return one of the answers of `convert_mjcf`.
+
+    Raises IdentificationError if MuJoCo is not installed.
+    """
+    file = str(path.absolute())
+    stamps, answers = _CONVERTED.get(file, ({}, {}))
+    same = (stamp is not None and stamp == _stamp(name) for name, stamp in stamps.items())
+    if not stamps or not all(same):
+        request = {'path': file}
+        answers = answer_of(convert_mjcf, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
+        if answers.get('missing'):
+            raise missing('mujoco')
+        _CONVERTED.clear()
+        _CONVERTED[file] = answers.get('files', {}), answers
+    return dict(answers.get(wanted, answers))
+
+
+_CONVERTED: dict[str, tuple[dict[str, list[int] | None], dict[str, Any]]] = {}
+"""Answers of the last file, and stamps of what it was read from: a start of MuJoCo takes long."""
+
+
+def _stamp(name: str) -> list[int] | None:
+    """Return when a file was written, and its size; None where there is none."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return [found.st_mtime_ns, found.st_size]
+
+
+def convert_mjcf(request: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return what is made of the file that a request names.
+
+    These are its facts, its URDF with remarks or the error for each kind of base, and stamps of
+    the files that it was read from.
+    """
     try:
         import mujoco
     except ImportError:
         return {'missing': True}
-    _require_includes_beside(Path(request['path']))
-    model = mujoco.MjModel.from_xml_path(request['path'])
-    conversion = _Conversion(model, bool(request['clamped']), bool(request.get('floating')))
-    document = conversion.document()
+    path = request['path']
+    read = {str(file): _stamp(str(file)) for file in _files_beside(Path(path))}
+    model = mujoco.MjModel.from_xml_path(path)
+    for name in model.paths.decode().split('\0'):  # meshes, height fields, textures
+        if name:
+            file = os.path.join(os.path.dirname(path), name)
+            read[file] = _stamp(file)
+    return {
+        'files': read,
+        'facts': {
+            'timestep': float(model.opt.timestep),
+            'integrator': int(model.opt.integrator),
+            'armature': _Conversion(model, clamped=True).armature(),
+            'floating': bool((model.jnt_type == _FREE).any()),
+        },
+        'fixed': _converted(_Conversion(model, clamped=False)),
+        'clamped': _converted(_Conversion(model, clamped=True)),
+        'floating': _converted(_Conversion(model, clamped=False, floating=True)),
+    }
+
+
+def _converted(conversion: _Conversion) -> dict[str, Any]:
+    """Return the URDF and remarks, or the error."""
+    try:
+        document = conversion.document()
+    except ValueError as error:
+        return {'error': str(error)}
     etree.indent(document)
     text = etree.tostring(document, encoding='unicode')
     return {'text': text + '\n', 'remarks': list(conversion.remarks())}
 
 
-def _require_includes_beside(path: Path) -> None:
-    """Raise ModelError where a file includes one that is not in its folder, or below."""
+def _files_beside(path: Path) -> set[Path]:
+    """
+    Return a file and those that it includes.
+
+    Raises ModelError where one is not in its folder, or below.
+    """
     folder = path.parent.resolve()
     waiting, seen = [path], set()
     while waiting:
@@ -121,6 +180,7 @@ def _require_includes_beside(path: Path) -> None:
         if tree is not None:
             # by the folder of the first file, however deep the one is that includes
             waiting += [folder / (each.get('file') or '') for each in tree.iter('include')]
+    return seen
 
 
 @dataclass(frozen=True)
@@ -153,10 +213,7 @@ def mjcf_facts(path: Path) -> MjcfFacts:
 
     Raises ModelError if MuJoCo cannot read it, IdentificationError if MuJoCo is not installed.
     """
-    request = {'path': str(path.absolute())}
-    answer = answer_of(read_mjcf_facts, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
-    if answer.get('missing'):
-        raise missing('mujoco')
+    answer = _answer(path, 'facts')
     if 'error' in answer:
         raise ModelError(
             f"'{path}' cannot be read: {answer['error']}",
@@ -164,23 +221,6 @@ def mjcf_facts(path: Path) -> MjcfFacts:
             remedy='correct the file, or give a URDF',
         )
     return MjcfFacts(**answer)
-
-
-def read_mjcf_facts(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of the file that a request names."""
-    try:
-        import mujoco
-    except ImportError:
-        return {'missing': True}
-    _require_includes_beside(Path(request['path']))
-    model = mujoco.MjModel.from_xml_path(request['path'])
-    conversion = _Conversion(model, clamped=True)
-    return {
-        'timestep': float(model.opt.timestep),
-        'integrator': int(model.opt.integrator),
-        'armature': conversion.armature(),
-        'floating': bool((model.jnt_type == _FREE).any()),
-    }
 
 
 class _Conversion:

@@ -161,6 +161,34 @@ def test_files_in_the_folder_are_included(file):
     assert mjcf_facts(file).timestep == 0.004
 
 
+def test_a_file_is_converted_once_until_it_or_a_mesh_changes(tmp_path, monkeypatch):
+    asked = []
+
+    def answer_of(*arguments, **limits):
+        asked.append(arguments)
+        return real(*arguments, **limits)
+
+    real = mjcf.answer_of
+    monkeypatch.setattr(mjcf, 'answer_of', answer_of)
+    path, mesh = tmp_path / 'arm.xml', tmp_path / 'meshes' / 'body.obj'
+    mesh.parent.mkdir()
+    corners = [f'v {i & 1} {i >> 1 & 1} {i >> 2}' for i in range(8)]
+    mesh.write_text('\n'.join(corners))
+    path.write_text(
+        '<mujoco><compiler meshdir="meshes"/><asset><mesh name="m" file="body.obj"/></asset>'
+        '<worldbody><body><joint name="j"/><geom type="mesh" mesh="m" density="1"/></body>'
+        '</worldbody></mujoco>'
+    )
+    with pytest.warns(IdentificationWarning, match='meshes are left out'):
+        light = Robot.from_urdf(path)
+        assert not mjcf_facts(path).floating and len(asked) == 1
+        mesh.write_text('\n'.join(corners).replace('1', '2'))
+        heavy = Robot.from_urdf(path)
+    assert len(asked) == 2
+    masses = [sum(each.mass for each in robot.model.inertias) for robot in (light, heavy)]
+    assert masses == pytest.approx([1.0, 8.0])
+
+
 def test_init_names_a_urdf_that_is_not_utf_8_in_one_line(tmp_path, capsys):
     urdf = tmp_path / 'latin.urdf'
     urdf.write_bytes('<robot name="r\xe9"/>'.encode('latin-1'))
