@@ -257,8 +257,9 @@ class SetUp:
         lists = [part for file in files for part in ('-r', file)]
         self.pip('-r', ROOT / 'requirements' / 'pip.txt')
         try:
-            # copies: the next step changes files, and a link would change uv's cache, too
-            self.uv('--link-mode', 'copy', *lists)
+            # links to uv's cache take a fifth of the time of copies; the next step replaces the
+            # files that it changes
+            self.uv('--link-mode', 'hardlink', *lists)
         except SetUpError:
             # pip alone knows the mirrors in pip's configuration; most modules are never
             # imported, and Python compiles the others then
