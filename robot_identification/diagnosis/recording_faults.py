@@ -160,6 +160,7 @@ def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[
         )
     for recording in recordings:
         yield from _of_clock(recording)
+        yield from _of_speed(robot, recording)
     if recordings:
         yield from _of_stillness(robot, recordings)
         yield from _of_efforts(robot, recordings)
@@ -285,6 +286,27 @@ def _settled_time(time: np.ndarray, cuts: np.ndarray) -> float:
     """Return the time [s] that parts of (n,) stamps, which begin at ``cuts``, leave to filters."""
     parts = np.split(time, cuts)
     return float(sum(max(0.0, np.ptp(part) - 2.0 * TRIM) for part in parts if len(part)))
+
+
+FASTEST = 1.5
+"""Share of the URDF's velocity limits up to which a motion is likely, with rough limits."""
+SPEED_SAMPLES = 10
+"""Samples over which speeds are taken: fewer would show the resolution of positions."""
+
+
+def _of_speed(robot: Robot, recording: Recording) -> Iterator[RecordingFault]:
+    """Tell a motion that creeps, but is likely with stamps in a smaller unit."""
+    moved = np.abs(recording.position[SPEED_SAMPLES:] - recording.position[:-SPEED_SAMPLES])
+    passed = recording.time[SPEED_SAMPLES:] - recording.time[:-SPEED_SAMPLES]
+    share = float((moved / passed[:, None] / robot.limits.velocity).max(initial=0.0))
+    name = next((name for name in ('us', 'ms') if 0.0 < share < FASTEST * TIME_UNITS[name]), '')
+    if name:
+        yield RecordingFault(
+            code='time_unit',
+            evidence=f'no joint is faster than {100.0 * share:.2g} % of its velocity limit in '
+            f'{recording.source}: the time stamps seem to be in {name}',
+            remedy=f'set time_unit: {name} beside the time column, or record a faster motion',
+        )
 
 
 RANGE_SHARE = 1.1
