@@ -40,12 +40,16 @@ IN_SOAK = {
     for name in (
         'docs/explanation/estimation.md',
         'docs/how_to/fleet.md',
+        'docs/install.md',
         'docs/reference/experiment.md',
         'examples/demo_arm/README.md',
         'examples/tx40/README.md',
     )
 }
-"""Pages that run further identifications of the same recordings; `CASES` has a fleet."""
+"""
+Pages that run further identifications of the same recordings, and a second installation; `CASES`
+has a fleet.
+"""
 
 FOREIGN = ('AMENT_', 'CMAKE_PREFIX', 'COLCON_', 'PYTHON', 'ROS_', 'VIRTUAL_ENV', '_ROS_')
 """Beginnings of variables that bring in other packages."""
