@@ -11,6 +11,7 @@ others by way of a third room are left out.
 from __future__ import annotations
 
 import ast
+import functools
 from html import escape
 from pathlib import Path
 import sys
@@ -48,6 +49,7 @@ def room_imports() -> dict[str, set[str]]:
 def without_shortcuts(rooms: dict[str, set[str]]) -> dict[str, set[str]]:
     """Return the imports that do not follow from others (transitive reduction)."""
 
+    @functools.cache
     def reached(room: str) -> set[str]:
         return set().union(rooms[room], *(reached(below) for below in rooms[room]))
 

@@ -80,8 +80,8 @@ def room_of(path):
 
 
 @functools.cache
-def tree_of(path):
-    return ast.parse(path.read_text(encoding='utf-8'))
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding='utf-8'))))
 
 
 @functools.cache
@@ -96,7 +96,7 @@ def imports(path):
     """
     package = path.relative_to(PACKAGE).parent.parts
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -215,7 +215,7 @@ def test_the_core_prints_nothing():
         f'{name(path)}:{node.lineno}'
         for path in MODULES
         if room_of(path) not in WITH_PRINT and name(path) != PROGRESS
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and getattr(node.func, 'id', None) == 'print'
     ]
     assert not printing
@@ -234,7 +234,7 @@ def test_one_module_writes_files():
         f'{name(path)}:{node.lineno}'
         for path in MODULES
         if name(path) != WRITER
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and writes(node)
     ]
     assert not calls
@@ -280,7 +280,7 @@ def test_no_function_is_long():
     long = {
         f'{name(path)}:{node.name}'
         for path in MODULES
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and lines_of(node) > LONGEST
     }
     assert long == LONG
