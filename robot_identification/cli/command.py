@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 import gc
@@ -340,9 +340,16 @@ def experiment_of(options: argparse.Namespace, **more: Any) -> Any:
     return load_experiment(options.experiment, overrides_of(options), **more)
 
 
-def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
+def planning_of(
+    options: argparse.Namespace,
+    names: Sequence[str] = (),
+    section: str = 'planner',
+    overrides: Mapping[str, Any] | None = None,
+) -> Any:
     """
-    Return the settings of the planner; options of these names come before the others.
+    Return the settings of a plan; options of these names in a section come before the others.
+
+    ``overrides`` are those of ``--set`` that are the plan's; None for all.
 
     Raises ModelError if a folder of ``--package-path`` does not exist.
     """
@@ -351,9 +358,10 @@ def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
 
     add_package_path(options.package_path)
 
-    given = {f'planner.{name}': getattr(options, name) for name in names}
+    given = {f'{section}.{name}': getattr(options, name) for name in names}
     given = {key: value for key, value in given.items() if value is not None}
-    planning = load_planning(options.settings, {**overrides_of(options), **given})
+    overrides = overrides_of(options) if overrides is None else overrides
+    planning = load_planning(options.settings, {**overrides, **given})
     if options.srdf is None and options.scene is None and getattr(options, 'group', None) is None:
         return planning
     from ..excitation.moveit import with_moveit

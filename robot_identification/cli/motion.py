@@ -11,7 +11,7 @@ from pathlib import Path
 import signal
 from typing import Any, TYPE_CHECKING
 
-from ..errors import collected_warnings
+from ..errors import collected_warnings, SettingsError
 from ..support.progress import progress_bar
 from ..version import page
 from .command import (
@@ -26,6 +26,7 @@ from .command import (
     natural,
     needing_ros,
     not_negative,
+    overrides_of,
     PLANNING,
     planning_of,
     positive,
@@ -33,8 +34,7 @@ from .command import (
     warn,
     XACRO,
 )
-from .servo import save_commands, servos_to_plan
-from .standing import plan_standing, SIMULATE, standing_robot
+from .standing import SIMULATE, write_simulated
 
 if TYPE_CHECKING:
     from ..calibration.calibrate import Executor
@@ -104,42 +104,45 @@ def plan(options: argparse.Namespace) -> int:
     robot-identification plan servos.yaml --rate 50 --duration 10
     robot-identification plan on_its_feet.yaml --set standing.lift=0.0 --simulate sway.npz
     """
-    from ..config.problem import planned_robot
     from ..estimation.factor_file import read_factor
-    from ..excitation.collisions import planned_collisions
-    from ..excitation.plan_page import save_plan
-    from ..excitation.planner import plan
     from ..exports.saving import require_writable
+    from ..identification.motion_planning import motion_task, planned_experiment
     from ..identification.reduction import earlier_information
-    from ..model.robot_size import LIMITS, size_findings
 
-    if (standing := standing_robot(options)) is not None:
-        return plan_standing(options, standing)
+    experiment, overrides = planned_experiment(options.robot, overrides_of(options))
     options.parameters = ['payload'] if options.tool else None
-    servos = servos_to_plan(options)
-    planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))
-    robot, model = planned_robot(options.robot, planning, dict(options.xacro))
-    if servos is not None:
-        robot = servos.limited(robot)
-    warn(each.message for each in size_findings(robot) if each.quantity != LIMITS)
+    if experiment is not None and experiment.robot.base == 'floating':
+        planning = planning_of(options, ('duration', 'seed'), 'standing', overrides)
+    elif options.simulate is not None:
+        raise SettingsError(
+            "'--simulate' is for experiment files with robot.base: floating",
+            key='robot.base',
+            remedy="'robot-identification calibrate --simulation' moves a simulated arm",
+        )
+    else:
+        names = ('duration', 'seed', 'time_budget', 'method', 'parameters')
+        planning = planning_of(options, names, overrides=overrides)
+    xacro = dict(options.xacro)
+    task = motion_task(
+        options.robot, experiment, planning, rate=options.rate, xacro_arguments=xacro
+    )
     require_writable(options.out)
     factors = [read_factor(path) for path in options.earlier]
     earlier = earlier_information(factors) if factors else None
-    with collected_warnings() as notes:
-        with progress_bar(enabled=not options.quiet) as progress, interruptible() as stopped:
-            made = plan(robot, planning.planner, progress, stopped, model=model, earlier=earlier)
-        collisions = planned_collisions(robot, planning.planner)
-        files = save_plan(options.out, made, robot, model, collisions)
-        if servos is not None:
-            commands = servos.plan(robot, made, collisions)
-            files += save_commands(commands, options.out)
-    warn(text for text in dict.fromkeys(notes) if text not in made.warnings)
+    with (
+        collected_warnings() as notes,
+        progress_bar(enabled=not options.quiet) as progress,
+        interruptible() as stopped,
+    ):
+        written = task.write(options.out, progress, stopped, earlier)
+    warn(text for text in dict.fromkeys(notes) if text not in written.summary)
     if not options.quiet:
-        print(made.summary())
-        if servos is not None:
-            print(commands.summary())
-    for path in files:
+        print(written.summary)
+    for path in written.files:
         print(f'wrote {path}')
+    if options.simulate is not None:
+        assert written.standing is not None
+        write_simulated(options.simulate, task, written.standing)
     return EXIT_OK
 
 

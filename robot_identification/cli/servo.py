@@ -16,7 +16,6 @@ from .command import (
     experiment_of,
     flag,
     output_folder,
-    overrides_of,
     positive,
     show,
     warn,
@@ -25,9 +24,7 @@ from .command import (
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
     from ..data.commands import CommandRecording
-    from ..identification.servo_planning import ServoPlanning
     from ..results.servo_result import StoredServoResult
-    from ..servo.plan import CommandPlan
 
 TARGET = argument(
     '--for',
@@ -145,51 +142,6 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     for line in names_in_line(written) if brief else map('wrote {}'.format, written):
         print(line)
     return EXIT_OK
-
-
-def servos_to_plan(options: argparse.Namespace) -> ServoPlanning | None:
-    """Return the servos of the experiment file that a plan is for; None for other robots."""
-    from ..config.experiment_file import load_experiment
-
-    experiment = None
-    if Path(options.robot).suffix in ('.yaml', '.yml'):
-        # of the experiment; all others are the planner's
-        own = {
-            key: value
-            for key, value in overrides_of(options).items()
-            if key.startswith(('robot.servo.', 'simulation.'))
-        }
-        pairs = (pair for pair in options.overrides if pair.partition('=')[0] not in own)
-        options.overrides = [*pairs]
-        experiment = load_experiment(options.robot, own, check_data=False)
-    if experiment is None or not experiment.robot.by_commands:
-        if options.rate is not None:
-            raise SettingsError(
-                f"'--rate' is given, but '{options.robot}' is no experiment file of servos",
-                remedy='leave it out: efforts or trajectories have no rate of commands',
-            )
-        return None
-    from ..identification.servo_planning import ServoPlanning  # MuJoCo is an extra
-
-    if options.rate is None:
-        raise SettingsError(
-            "'--rate' is missing: servos hold each command until the next one",
-            remedy="give the rate of the controller's commands [Hz]",
-        )
-    return ServoPlanning(experiment, options.rate)
-
-
-def save_commands(commands: CommandPlan, folder: Path) -> tuple[Path, ...]:
-    """Write ``commands.csv`` and ``commands.json`` of a plan."""
-    from ..untrusted.writing import reported_failures, write_together
-
-    files: dict[Path, str | bytes] = {
-        folder / 'commands.csv': commands.csv(),
-        folder / 'commands.json': commands.json(),
-    }
-    with reported_failures(folder):
-        write_together(files)
-    return tuple(files)
 
 
 def replay_servo(options: argparse.Namespace) -> int:
