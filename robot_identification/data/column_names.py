@@ -82,6 +82,26 @@ class ColumnGuess:
     given: bool = False
     time_unit: str = ''
 
+    @classmethod
+    def given_by_hand(
+        cls,
+        joints: Sequence[str],
+        columns: Mapping[str, Mapping[str, Column | None]],
+        time: Column | tuple[Column, Column] | None = None,
+        time_unit: str = '',
+    ) -> ColumnGuess:
+        """Return columns by signal and joint, of the joints that have all signals of any joint."""
+        found = {
+            signal: {joint: c for joint, c in each.items() if c is not None}
+            for signal, each in columns.items()
+        }
+        found = {signal: each for signal, each in found.items() if each}
+        if not found:
+            joints = ()
+        whole = tuple(joint for joint in joints if all(joint in e for e in found.values()))
+        of = {signal: tuple(each[joint] for joint in whole) for signal, each in found.items()}
+        return cls(time, of if whole else {}, whole, given=True, time_unit=time_unit)
+
     @property
     def complete(self) -> bool:
         """True if positions and efforts were found."""

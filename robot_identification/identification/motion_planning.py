@@ -163,7 +163,6 @@ def motion_task(
     source: str | os.PathLike,
     experiment: Experiment | None,
     planning: PlanningSettings,
-    *,
     rate: float | None = None,
     xacro_arguments: Mapping[str, str] | None = None,
 ) -> MotionTask:

@@ -86,6 +86,24 @@ class MotionRequest:
     speed: float = 1.0
     recording: str = ''
 
+    @classmethod
+    def of_texts(cls, source: str, speed: str, recording: str) -> MotionRequest:
+        """Return the request of fields of a form; raises SettingsError for one that is wrong."""
+        source, speed = source.strip(), speed.strip() or '1'
+        if not source:
+            raise SettingsError('there is no motion', remedy='plan one, or name a plan.yaml')
+        try:
+            share = float(speed)
+        except ValueError:
+            share = 0.0
+        if not 0.0 < share <= 1.0:
+            raise SettingsError(
+                f"'--speed {speed}' is no share of the planned speed",
+                value=speed,
+                remedy='give more than 0, up to 1',
+            )
+        return cls(source, share, recording.strip())
+
     def fields(self) -> dict[str, Any]:
         """Return the goal's fields; raises IdentificationError for a file that is no plan."""
         path = Path(self.source).expanduser()

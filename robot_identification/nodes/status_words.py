@@ -54,3 +54,13 @@ def observer_words(latest: dict[str, Any]) -> str:
         f'{n} {e:.3g}' for n, e in zip(external.name, external.effort, strict=True)
     )
     return f'{words}; efforts from outside [N m or N]: {efforts}'
+
+
+def motion_words(feedback: Any) -> str:
+    """Return the state of a motion that is under way in words."""
+    if feedback is None:
+        return ''
+    return (
+        f'{feedback.phase.replace("_", " ")}, {100.0 * feedback.progress:.0f} %; tracking error '
+        f'{feedback.tracking_error:.3g}, share of effort limits {feedback.effort_share:.2g}'
+    )

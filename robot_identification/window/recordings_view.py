@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import events, ui
 
-from .stage_views import Stage, text
+from .stage_views import alert, soft, Stage, text
 from .values import FileColumns
 
 SIGNALS = ('position', 'velocity', 'effort')
@@ -45,12 +45,12 @@ class RecordingsStage(Stage):
         with ui.row().classes('w-full items-end'):
             self.field('recording on this computer', self._file, 'path', 'file, or rosbag2 folder'
                   ).classes('grow').on('keydown.enter', self._add_path)  # fmt: skip
-            ui.button('Add', on_click=self._add_path).props('no-caps outline')
+            ui.button('Add', on_click=self._add_path).props('outline')
         self.dropped('or drop recordings here', multiple=True)
         self._files = ui.column().classes('w-full gap-1')
         with ui.element('div').classes('fields'):
             kinds = ui.select(KINDS, label='what the efforts are (--effort-kind)', value='')
-            self.kept(kinds.props('dense'), facts, 'effort_kind')
+            self.kept(kinds, facts, 'effort_kind')
             self.field('sampling rate [Hz] (--rate)', facts, 'rate', 'of tables without stamps')
             self.field('--gear-ratios', facts, 'gear_ratios', 'motor turns by joint turn')
             self.field('--position-offsets [rad or m]', facts, 'position_offsets')
@@ -59,7 +59,7 @@ class RecordingsStage(Stage):
             self.field('--gravity [m/s^2]', facts, 'gravity', '0 0 -9.81')
         self._switch('positions are in degrees (--degrees)', 'degrees')
         with ui.expansion('Servos, robots on their feet, tools, payloads').classes('w-full'):
-            ui.label(OTHERS).classes('soft')
+            soft(OTHERS)
             with ui.element('div').classes('fields'):
                 self.field('--kp [N m/rad]', facts, 'kp', 'of servos: position gain')
                 self.field('--kd [N m s/rad]', facts, 'kd', 'of servos: velocity gain')
@@ -73,7 +73,7 @@ class RecordingsStage(Stage):
             self.button('Check and save it', session.save_text, plain=True)
 
     def _switch(self, label: str, name: str) -> None:
-        self.kept(ui.checkbox(label).props('dense'), self.session.given.facts, name)
+        self.kept(ui.checkbox(label), self.session.given.facts, name)
 
     def _add_path(self) -> None:
         if self._file['path'].strip():
@@ -90,7 +90,7 @@ class RecordingsStage(Stage):
         with self._files:
             for path in self.session.given.recordings:
                 with ui.row().classes('items-center no-wrap'):
-                    ui.label(path).classes('soft')
+                    soft(path)
                     ui.button(icon='close', on_click=lambda p=path: self._remove(p)).props(
                         'flat dense round size=sm'
                     ).props['aria-label'] = f'remove {path}'
@@ -103,7 +103,7 @@ class RecordingsStage(Stage):
         self._conclusions()
         self._columns()
         if session.found.signals:
-            ui.label(session.found.signals).classes('soft')
+            soft(session.found.signals)
             self.frame('signals.html', 'recorded signals by joint', 'min(85vh, 1000px)')
 
     def _columns(self) -> None:
@@ -116,7 +116,7 @@ class RecordingsStage(Stage):
             area.bind_value_to(self._file, 'columns')
             for found in session.found.columns:
                 each = session.given.columns.get(found.file, found)
-                ui.label(each.file).classes('soft')
+                soft(each.file)
                 if len(each.joints) * len(each.choices) > MOST_BOXES:
                     ui.label('too many for boxes: correct them in the experiment file')
                     continue
@@ -142,7 +142,7 @@ class RecordingsStage(Stage):
             {'': 'none', chosen: str(chosen) or 'none', **choices},
             value=chosen, on_change=correct,
             label=f'{signal} of {joint}' if joint else signal.replace('_', ' '),
-        ).props('dense')  # fmt: skip
+        )  # fmt: skip
 
     def _conclusions(self) -> None:
         drafted = self.session.found.drafted
@@ -154,7 +154,7 @@ class RecordingsStage(Stage):
                 ui.label(f'the recordings speak for: {drafted.proposal}').classes('grow')
                 self.button('Take that', self.session.take_proposal, plain=True)
         if not drafted.text:
-            ui.label(
+            alert(
                 'The kind of the recorded effort is not given: no recording shows it for certain. '
                 'See the documentation of the driver, and choose it above.'
-            ).classes('error').props('role=alert')
+            )

@@ -114,20 +114,7 @@ class Ros:
         """Return the motion that is asked for; raises SettingsError."""
         from ..nodes.robot_link import MotionRequest
 
-        source, speed = self.motion['source'].strip(), self.motion['speed'].strip() or '1'
-        if not source:
-            raise SettingsError('there is no motion', remedy='plan one, or name a plan.yaml')
-        try:
-            share = float(speed)
-        except ValueError:
-            share = 0.0
-        if not 0.0 < share <= 1.0:
-            raise SettingsError(
-                f"'--speed {speed}' is no share of the planned speed",
-                value=speed,
-                remedy='give more than 0, up to 1',
-            )
-        return MotionRequest(source, share, self.motion['recording'].strip())
+        return MotionRequest.of_texts(**self.motion)
 
     @property
     def may_move(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from ..nodes.status_words import observer_words, online_words, parameter_lines, recorder_words
-from .stage_views import Stage
+from .stage_views import alert, soft, Stage
 
 UNITS = {'position': 'rad or m', 'velocity': 'rad/s or m/s', 'effort': 'as published'}
 
@@ -26,14 +26,13 @@ class RosStage(Stage):
         def send() -> None:
             ros.start(self.name, lambda: ros.ask(verb, **fields()))
 
-        ui.button(label, on_click=send).props('no-caps outline')
+        ui.button(label, on_click=send).props('outline')
 
     def show(self) -> None:
         """Show the last answer."""
         line = self.session.ros.lines.get(self.name, '')
         if line:
-            wrong = line.startswith('error: ')
-            ui.label(line).classes('error' if wrong else '').props('role=alert' if wrong else '')
+            (alert if line.startswith('error: ') else ui.label)(line)
 
 
 class LiveStage(RosStage):
@@ -46,17 +45,14 @@ class LiveStage(RosStage):
         ros = self.session.ros
         with ui.row().classes('w-full items-end') as self._closed:
             self.field('namespace of the nodes', ros, 'namespace', 'empty: none')
-            ui.button(
-                f'Join ROS 2, domain {ros.domain}', on_click=lambda: ros.start('live', ros.join)
-            ).props('no-caps')
-            ui.label('Opens the sockets of DDS, by which other programs are found.').classes(
-                'soft'
-            )
+            title = f'Join ROS 2, domain {ros.domain}'
+            ui.button(title, on_click=lambda: ros.start('live', ros.join))
+            soft('Opens the sockets of DDS, by which other programs are found.')
         with ui.column().classes('w-full') as self._open:
             self._head = ui.label()
             with ui.row().classes('w-full items-end'):
                 self._signal = ui.toggle(list(UNITS), value='position').props('no-caps')
-                self._joints = ui.select([], multiple=True, label='joints').props('dense')
+                self._joints = ui.select([], multiple=True, label='joints')
                 self._joints.classes('grow')
             self._chart = ui.echart(_chart()).classes('w-full').style('height: 300px')
             self._recorder = self._section('Recorder')
@@ -79,7 +75,7 @@ class LiveStage(RosStage):
 
     def _section(self, title: str) -> ui.label:
         ui.label(title).classes('text-lg')
-        return ui.label().classes('soft')
+        return soft('')
 
     def refresh(self) -> None:
         """Show what is open."""
@@ -144,25 +140,28 @@ class ArmStage(RosStage):
                 'plan.yaml, or plan of the excitation node', ros.motion, 'source', 'plan_1'
             ).classes('grow')
             self._take = ui.button('Take the plan of stage 3', on_click=self._take_plan)
-            self._take.props('no-caps outline')
+            self._take.props('outline')
         with ui.element('div').classes('fields'):
             self.field('share of the planned speed', ros.motion, 'speed', 'slow at first')
             self.field('name of the recording', ros.motion, 'recording', 'empty: none is made')
         with ui.row():
-            ui.button(
-                'Dry run: every check, nothing moves',
-                on_click=lambda: ros.start('arm', ros.dry_run),
-            ).props('no-caps')
-            self._move = ui.button(on_click=ros.confirm, color='negative').props('no-caps')
+            title = 'Dry run: every check, nothing moves'
+            ui.button(title, on_click=lambda: ros.start('arm', ros.dry_run))
+            self._move = ui.button(on_click=ros.confirm, color='negative')
+
+    def _plan(self) -> str:
+        """Return the path of the plan of stage 3; empty where there is none."""
+        planned = self.session.found.planned
+        files = () if planned is None else planned.files
+        return next((file for file in files if file.endswith('plan.yaml')), '')
 
     def _take_plan(self) -> None:
-        files = () if self.session.found.planned is None else self.session.found.planned.files
-        self.session.ros.motion['source'] = next(f for f in files if f.endswith('plan.yaml'))
+        self.session.ros.motion['source'] = self._plan()
         self.session.ros.version += 1
 
     def refresh(self) -> None:
         """Show what is known of the motion."""
-        self._take.set_visibility(self.session.found.planned is not None)
+        self._take.set_visibility(bool(self._plan()))
         super().refresh()
 
     def show(self) -> None:
@@ -191,7 +190,7 @@ def recorded_button(stage: Stage) -> None:
         stage.go('recordings')
 
     if path:
-        ui.button(f'Identify from {path}', on_click=take).props('no-caps outline')
+        ui.button(f'Identify from {path}', on_click=take).props('outline')
 
 
 def _chart() -> dict[str, Any]:

@@ -19,6 +19,9 @@ from .session import Session, Sessions
 RECONNECT = 10.0
 """Time that a page is kept without its browser, as where the machine is busy [s]."""
 
+REFRESH = 0.2
+"""Time between looks at what fields show [s]."""
+
 _SECURITY = {
     # what a page holds comes from users' files: it runs apart from the window, without requests
     'Content-Security-Policy': "sandbox allow-scripts allow-downloads; connect-src 'none'",
@@ -64,7 +67,7 @@ def serve(
             outer,
             title='robot_identification',
             dark=None,
-            binding_refresh_interval=None,
+            binding_refresh_interval=REFRESH,
             show_welcome_message=False,
             reconnect_timeout=RECONNECT,
         )
@@ -153,7 +156,7 @@ def _keep(content: BinaryIO, path: Path) -> None:
 def shown_file(session: Session, name: str) -> Path | None:
     """Return a file that a window's page may show or save; None for other names."""
     found = {name: session.drawn(name) for name in ('robot.html', 'signals.html')}
-    paths = [Path(path) for path, _ in session.found.exported.values()]
+    paths = [*map(Path, session.found.exported)]
     for step in (session.found.planned, session.found.identified):
         paths += map(Path, () if step is None else step.files)
     found.update((path.name, path) for path in (session.experiment, *paths))

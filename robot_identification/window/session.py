@@ -9,7 +9,8 @@ of its own, under the names that the command line gives them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 import shlex
@@ -17,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import IdentificationError
-from ..options.texts import settings_of
 from .robot import Ros
 from .values import FileColumns, Found, Given, PROGRAM
 from .worker import STOPPED, Worker
@@ -68,7 +68,6 @@ class Session:
         self._drawn = TemporaryDirectory(prefix='robot_identification_window_')
         self._task: asyncio.Task | None = None
         self._begun = False
-        self._lines: dict[str, list[str]] = {}
 
     @property
     def experiment(self) -> Path:
@@ -81,26 +80,25 @@ class Session:
 
     def is_open(self, stage: str) -> bool:
         """Return whether the stages before are good."""
-        if stage == 'robot':
-            return True
-        if stage in ('recordings', 'motion'):
-            return self.found.robot is not None
-        if stage in ('live', 'arm'):
-            return not self.ros.closed if stage == 'live' else self.ros.link is not None
-        return self.found.usable if stage == 'identify' else self.found.identified is not None
+        found, ros = self.found, self.ros
+        opened = {
+            'robot': True, 'recordings': found.robot, 'motion': found.robot,
+            'identify': found.usable, 'result': found.identified, 'use': found.identified,
+            'live': not ros.closed, 'arm': ros.link,
+        }  # fmt: skip
+        return bool(opened[stage])
 
     def changed(self, *stages: str) -> None:
         """Have pages show stages again; all of them where none is named."""
         for stage in stages or STAGES:
             self.versions[stage] += 1
 
-    def start(self, work: Awaitable[None]) -> None:
-        """Carry out work whatever becomes of the page; it is left out while a step is running."""
+    def start(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Carry out work whatever becomes of the page; return False while other work is done."""
         if self._task is not None and not self._task.done():
-            if asyncio.iscoroutine(work):
-                work.close()
-            return
-        self._task = asyncio.ensure_future(work)
+            return False
+        self._task = asyncio.ensure_future(work())
+        return True
 
     def add(self, recording: str) -> None:
         """Add a recording to those given."""
@@ -114,9 +112,7 @@ class Session:
             self.add(str(path))
             return
         self.given.urdf = str(path)
-        if self.job is None:
-            self.start(self.open_robot())
-        else:
+        if not self.start(self.open_robot):
             self.errors[stage] = f"a step is running: then open '{path}'"
             self.changed(stage)
 
@@ -124,7 +120,7 @@ class Session:
         """Go as far as what was given allows, once."""
         if not self._begun:
             self._begun = True
-            self.start(self.open_all())
+            self.start(self.open_all)
 
     async def wait(self) -> None:
         """Wait for the work that was started."""
@@ -152,27 +148,21 @@ class Session:
         found.columns = ()
         self._close_experiment()
         self.changed()
-        urdf, xacro, page = self.given.urdf, self.given.xacro, str(self.drawn('robot.html'))
-        found.robot = await self._done('robot', 'look_at_robot', urdf, xacro, page)
-        if found.robot is not None:
-            self._lines = {'check': ['check', urdf, *_xacro(xacro)]}
+        page = str(self.drawn('robot.html'))
+        found.robot = await self._done('robot', 'look_at_robot', self.given, page)
         self.changed()
 
     async def draft(self) -> None:
         """Draft the experiment from the recordings, their columns and the facts."""
-        given, found, out = self.given, self.found, str(self.experiment)
+        given, found = self.given, self.found
         found.drafted, found.columns = None, ()
         self._close_experiment()
-        files, facts, xacro = tuple(given.recordings), dict(given.facts), given.xacro
-        columns = {file: given.columns[file] for file in files if file in given.columns}
-        common = given.urdf, files, xacro, columns
-        found.columns = await self._done('recordings', 'look_at_columns', *common) or ()
+        found.columns = await self._done('recordings', 'look_at_columns', given) or ()
         if 'recordings' not in self.errors:
-            found.drafted = await self._done('recordings', 'draft_experiment', *common, facts, out)
+            out = str(self.experiment)
+            found.drafted = await self._done('recordings', 'draft_experiment', given, out)
         if found.drafted is not None and found.drafted.text:
             given.text = found.drafted.text
-            words = [common[0], *files, *_options(facts), *_xacro(xacro), '--out', out]
-            self._lines['init'] = ['init', *words]
             await self._read_signals()
 
     def correct(self, columns: FileColumns, signal: str, joint: str, column: Any) -> None:
@@ -225,29 +215,21 @@ class Session:
 
     async def plan(self) -> None:
         """Plan a motion."""
-        self.found.planned, given = None, self.given
-        named = [f'planner.{name}={text}' for name, text in given.planner.items() if text]
-        settings = '\n'.join([*named, given.planner_settings])
-        of = self.plan_source, settings, given.xacro, str(self.folder / 'plan')
+        self.found.planned = None
+        of = self.given, self.plan_source, str(self.folder / 'plan')
         self.found.planned = await self._done('motion', 'plan_motion', *of)
-        if self.found.planned is not None:
-            words = [of[0], *_sets(settings), *_xacro(of[2]), '--out', of[3]]
-            self._lines['plan'] = ['plan', *words]
         self.changed('motion', 'use', 'arm')
 
     async def identify(self) -> None:
         """Identify by the experiment file and the settings that were overruled."""
-        found, of = self.found, (str(self.experiment), self.given.settings)
+        found, of = self.found, (self.given, str(self.experiment))
         found.identified = None
         found.exported.clear()
         self.changed('identify', 'result', 'use')
         found.identified = await self._done('identify', 'identify_experiment', *of)
         self.changed('result', 'use')
-        if found.identified is not None:
-            verb = 'tool' if found.identified.files[0].endswith('tool.yaml') else 'identify'
-            self._lines['identify'] = [verb, of[0], *_sets(of[1])]
-            if found.identified.bands:
-                await self._draw_signals()
+        if found.identified is not None and found.identified.bands:
+            await self._draw_signals()
 
     def overrule(self, key: str, value: str) -> None:
         """Overrule a setting that was chosen; an empty text leaves it to the choice again."""
@@ -262,9 +244,7 @@ class Session:
         of = self.found.identified.files[0], format, samples, str(self.folder)
         made = await self._done('use', 'export_result', *of)
         if made is not None:
-            words = ['--format', format, *(['--samples', samples] if samples else [])]
-            self.found.exported[' '.join(words[1:])] = made
-            self._lines[made[0]] = ['export', of[0], *words, '--out', made[0]]
+            self.found.exported[made.file] = made
         self.changed('use')
 
     def stop(self) -> None:
@@ -275,6 +255,7 @@ class Session:
         """Carry out a step in the window's process; a failure is one line of its stage."""
         self.errors.pop(stage, None)
         job = self.job = Job(stage, 'starting')
+        arguments = deepcopy(arguments)  # the page goes on meanwhile
 
         def progress(share: float, text: str) -> None:
             job.share, job.text = share, text
@@ -293,14 +274,9 @@ class Session:
     def commands(self) -> list[str]:
         """Return the command lines that do the same, as far as the window has come."""
         found = self.found
-        kept = {
-            'check': found.robot, 'init': found.drafted, 'plan': found.planned,
-            'identify': found.identified,
-        }  # fmt: skip
-        names = [name for name, made in kept.items() if made is not None]
-        names += [path for path, _ in found.exported.values()]
-        lines = (self._lines.get(name) for name in names)
-        return [shlex.join([PROGRAM, *words]) for words in lines if words]
+        steps = found.robot, found.drafted, found.planned, found.identified
+        made = (each.command for each in (*steps, *found.exported.values()) if each is not None)
+        return [shlex.join([PROGRAM, *words]) for words in made if words]
 
     @property
     def edited(self) -> bool:
@@ -308,22 +284,6 @@ class Session:
         drafted, given = self.found.drafted, self.given
         corrected = not given.columns.keys().isdisjoint(given.recordings)
         return drafted is not None and (corrected or given.text != drafted.text)
-
-
-def _xacro(text: str) -> list[str]:
-    return ['--xacro', *shlex.split(text)] if text.strip() else []
-
-
-def _options(facts: Mapping[str, Any]) -> Iterator[str]:
-    for name, text in facts.items():
-        if text:
-            yield f'--{name.replace("_", "-")}'
-            yield from () if text is True else text.replace(',', ' ').split()
-
-
-def _sets(lines: str) -> list[str]:
-    pairs = (f'{key}={text}' for key, text in settings_of(lines.splitlines()).items())
-    return [word for pair in pairs for word in ('--set', pair)]
 
 
 class Sessions:

@@ -17,6 +17,10 @@ from .values import PROGRAM
 
 Run = Callable[[Callable[[], Awaitable[None]]], None]
 
+ui.button.default_props('no-caps')
+for field in (ui.input, ui.select, ui.checkbox):
+    field.default_props('dense')
+
 
 class Stage(ABC):
     """A stage: `build` makes its fields, `refresh` what depends on the state of the window."""
@@ -25,7 +29,6 @@ class Stage(ABC):
 
     def __init__(self, session: Session, base: str, run: Run, go: Callable[[str], None]) -> None:
         self.session, self.base, self.run, self.go = session, base, run, go
-        self._fields: list[tuple[ValueElement, Any, str]] = []
 
     def build(self) -> None:
         """Make the stage within the present element."""
@@ -37,17 +40,13 @@ class Stage(ABC):
 
     def refresh(self) -> None:
         """Show the state of the window."""
-        for element, target, name in self._fields:
-            element.set_value(_value(target, name))
         self._area.clear()
         with self._area:
             if self.name in self.session.errors:
-                ui.label(f'error: {self.session.errors[self.name]}').classes('error').props(
-                    'role=alert'
-                )
+                alert(f'error: {self.session.errors[self.name]}')
             if self.following and self.session.is_open(self.following):
                 title = f'Go on: {self.following.capitalize()}'
-                ui.button(title, on_click=lambda: self.go(self.following)).props('no-caps outline')
+                ui.button(title, on_click=lambda: self.go(self.following)).props('outline')
             self.show()
 
     @abstractmethod
@@ -59,13 +58,13 @@ class Stage(ABC):
 
     def kept(self, element: ValueElement, target: Any, name: str) -> ValueElement:
         """Keep the value of a field in an object or a dictionary, and show what others set."""
-        element.set_value(_value(target, name))
-        self._fields.append((element, target, name))
-        return element.bind_value_to(target, name)
+        if isinstance(target, dict):
+            target.setdefault(name, element.value)
+        return element.bind_value(target, name)
 
     def field(self, label: str, target: Any, name: str, hint: str = '') -> ValueElement:
         """Make a field for a text."""
-        made = ui.input(label).props('dense')
+        made = ui.input(label)
         if hint:
             made.props['hint'] = hint
         return self.kept(made, target, name)
@@ -79,8 +78,8 @@ class Stage(ABC):
         self, text: str, work: Callable[[], Awaitable[None]], *, plain: bool = False
     ) -> ui.button:
         """Make a button that carries out work of the session."""
-        look = 'no-caps outline' if plain else 'no-caps'
-        return ui.button(text, on_click=lambda: self.run(work)).props(look)
+        made = ui.button(text, on_click=lambda: self.run(work))
+        return made.props('outline') if plain else made
 
     def frame(self, name: str, title: str, height: str) -> None:
         """Show one of the window's pages within this one."""
@@ -97,8 +96,14 @@ class Stage(ABC):
         place.on('finish', lambda: place.run_method('reset'))
 
 
-def _value(target: Any, name: str) -> Any:
-    return target[name] if isinstance(target, dict) else getattr(target, name)
+def soft(content: str) -> ui.label:
+    """Show a remark."""
+    return ui.label(content).classes('soft')
+
+
+def alert(content: str) -> None:
+    """Show what is wrong; it is announced."""
+    ui.label(content).classes('error').props('role=alert')
 
 
 def text(content: str, classes: str = '') -> None:
@@ -136,7 +141,7 @@ class RobotStage(Stage):
             + (f'{found} findings of the check' if found else 'physical and plausible')
         )
         for note in robot.notes:
-            ui.label(f'warning: {note}').classes('soft')
+            soft(f'warning: {note}')
         self.frame('robot.html', f'{robot.name} in 3D, with sliders', 'min(82vh, 900px)')
 
 
@@ -148,24 +153,27 @@ class MotionStage(Stage):
     def fields(self) -> None:
         """Make fields and buttons."""
         session = self.session
-        ui.label(
+        soft(
             'Optional: a motion that excites the parameters, within the limits and free of '
-            'collision. Nothing moves here.'
-        ).classes('soft')
+            'collision. Of servos, and of robots on their feet, once stage 2 has their experiment '
+            'file. Nothing moves here.'
+        )
         with ui.element('div').classes('fields'):
             self.field('duration [s]', session.given.planner, 'duration')
             self.field('height of the floor [m]', session.given.planner, 'floor', 'none: no floor')
             self.field('time for the search [s]', session.given.planner, 'time_budget')
             self.field('seed', session.given.planner, 'seed')
+            self.field(
+                'rate of commands [Hz] (--rate)', session.given.planner, 'rate', 'of servos'
+            )
         with ui.expansion('Other settings of the planner, obstacles among them').classes('w-full'):
             self.lines(
                 'KEY=VALUE by lines, as --set takes them', session.given, 'planner_settings'
             )
         with ui.row():
             self.button('Plan', session.plan)
-            ui.button('End the search with the best so far', on_click=session.worker.finish).props(
-                'no-caps outline'
-            )
+            end = 'End the search with the best so far'
+            ui.button(end, on_click=session.worker.finish).props('outline')
 
     def show(self) -> None:
         """Show what was found."""
@@ -174,7 +182,8 @@ class MotionStage(Stage):
             return
         text(planned.summary)
         saved_links(self.base, planned.files)
-        self.frame('plan.html', 'the motion in 3D, with its curves', 'min(88vh, 1100px)')
+        if any(file.endswith('plan.html') for file in planned.files):  # none of one on the feet
+            self.frame('plan.html', 'the motion in 3D, with its curves', 'min(88vh, 1100px)')
 
 
 class IdentifyStage(Stage):
@@ -194,11 +203,11 @@ class IdentifyStage(Stage):
         if found is None:
             return
         text(found.screen, f'screen {found.level}')
-        ui.label(f'wrote {", ".join(found.files)}').classes('soft')
+        soft(f'wrote {", ".join(found.files)}')
         if found.warnings:
             with ui.expansion(f'warnings: {len(found.warnings)}').classes('w-full'):
                 for warning in found.warnings:
-                    ui.label(warning).classes('soft')
+                    soft(warning)
         if found.choices:
             ui.label('Chosen from the recordings; a value of your own overrules the choice:')
             with ui.element('div').classes('fields'):
@@ -211,7 +220,7 @@ class IdentifyStage(Stage):
             given = str(event.value or '').strip()
             self.session.overrule(key, '' if given == value else given)
 
-        made = ui.input(key, value=value, on_change=overrule).props('dense')
+        made = ui.input(key, value=value, on_change=overrule)
         made.props['hint'] = reason.partition(' (')[2].rstrip(')')
 
 
@@ -239,9 +248,8 @@ class UseStage(Stage):
     def fields(self) -> None:
         """Make fields and buttons."""
         self._samples = {'number': '100'}
-        self.field(
-            'number of sets (--samples)', self._samples, 'number', 'where sets are exported'
-        )
+        label = 'number of sets (--samples)'
+        self.field(label, self._samples, 'number', 'where sets are exported')
 
     def show(self) -> None:
         """Show what was found."""
@@ -255,38 +263,29 @@ class UseStage(Stage):
             with ui.card().classes('w-full gap-1').props('flat bordered'):
                 ui.label(f'{each.name}: {each.doc}')
                 for sentence in each.predictions:
-                    ui.label(sentence).classes('soft')
-                made = dict(
-                    p for f, p in session.found.exported.items() if f.split()[0] == each.name
-                )
-                for note in (note for notes in made.values() for note in notes):
-                    ui.label(f'warning: {note}').classes('soft')
+                    soft(sentence)
+                made = [e for e in session.found.exported.values() if e.format == each.name]
+                for note in (note for one in made for note in one.notes):
+                    soft(f'warning: {note}')
                 with ui.row().classes('items-end'):
                     self._export(each.name, each.sets)
-                    saved_links(self.base, tuple(made))
+                    saved_links(self.base, tuple(one.file for one in made))
         self._again()
 
     def _export(self, name: str, sets: bool) -> None:
-        session = self.session
-        if not sets:
-            self.button(f'Export {name}', lambda: session.export(name), plain=True)
-            return
-        self.button(
-            f'Export sets as {name}',
-            lambda: session.export(name, self._samples['number']),
-            plain=True,
-        )
+        def export() -> Awaitable[None]:
+            return self.session.export(name, self._samples['number'] if sets else '')
+
+        self.button(f'Export {"sets as " if sets else ""}{name}', export, plain=True)
 
     def _again(self) -> None:
         session = self.session
         ui.label('The same without the window').classes('text-lg')
         text('\n'.join(session.commands()))
         if session.edited:
-            ui.label('The experiment file was edited after init: take it as it is here.').classes(
-                'soft'
-            )
+            soft('The experiment file was edited after init: take it as it is here.')
         saved_links(self.base, (str(session.experiment),))
-        ui.label(f'Every option: {PROGRAM} COMMAND --help').classes('soft')
+        soft(f'Every option: {PROGRAM} COMMAND --help')
 
 
 def saved_links(base: str, files: tuple[str, ...]) -> None:

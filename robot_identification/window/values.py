@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+PROGRAM = 'robot-identification'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What a step has made; ``command`` has the words of the command line that does the same."""
+
+    command: tuple[str, ...]
+
 
 @dataclass(frozen=True)
-class RobotSeen:
+class RobotSeen(Made):
     """A robot's name, joints, findings (link and text), and what was changed when it was read."""
 
     name: str
@@ -47,7 +56,7 @@ class FileColumns:
 
 
 @dataclass(frozen=True)
-class Drafted:
+class Drafted(Made):
     """
     Conclusions from recordings, and the experiment file that follows from them.
 
@@ -69,7 +78,7 @@ class Drafted:
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(Made):
     """A planned motion in words, and the files that were written."""
 
     summary: str
@@ -86,6 +95,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Exported(Made):
+    """A file that was exported, and what it cannot hold."""
+
+    format: str
+    file: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Export:
     """A format of exports: its name, what it is, its own error, whether it is sets alone."""
 
@@ -95,8 +113,12 @@ class Export:
     sets: bool
 
 
+Bands = Mapping[str, Sequence[tuple[Any, ...]]]
+"""Times at which something shows, by recording: the fields of each `Band`."""
+
+
 @dataclass(frozen=True)
-class Identified:
+class Identified(Made):
     """
     A result that was saved.
 
@@ -106,41 +128,28 @@ class Identified:
         The verdict's first screen and its level.
     files:
         What was written: ``result.yaml`` first.
+    exports:
+        Formats that the result has.
     report, details:
-        The report; empty where there is none, with what is shown in its place.
+        The report, or the parameters where there is none; else empty.
     warnings:
         As `identify --verbose` prints them, failures of files included.
     choices:
         What was chosen from the recordings.
-    exports:
-        Formats that the result has.
     bands:
-        Times at which something shows: recording, and the fields of its `Band`.
+        What was found.
 
     """
 
     screen: str
     level: str
     files: tuple[str, ...]
-    report: str
-    details: str
-    warnings: tuple[str, ...]
-    choices: tuple[Choice, ...]
     exports: tuple[Export, ...]
-    bands: tuple[tuple[Any, ...], ...]
-
-
-PROGRAM = 'robot-identification'
-
-PLANNER = ('duration', 'floor', 'time_budget', 'seed')
-"""Settings of the planner that have a field of their own."""
-
-TEXTS = (
-    'effort_kind', 'rate', 'gear_ratios', 'position_offsets', 'gains', 'ticks', 'gravity', 'kp',
-    'kd', 'timestep',
-)  # fmt: skip
-SWITCHES = ('degrees', 'floating', 'tool')
-"""Facts on recordings, as `init` takes them: texts, and those that hold or do not."""
+    report: str = ''
+    details: str = ''
+    warnings: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    bands: Bands = field(default_factory=dict)
 
 
 @dataclass
@@ -153,7 +162,7 @@ class Given:
     urdf, xacro, recordings:
         Files as they are typed, and arguments for xacro (``name:=value ...``).
     facts:
-        Facts on the recordings, `TEXTS` and `SWITCHES`; see `drafting.settings.stated`.
+        Facts on the recordings by name; see `drafting.settings.stated`.
     columns:
         Columns of tables that were corrected, by file.
     text:
@@ -161,20 +170,18 @@ class Given:
     settings:
         Settings of the experiment that are overruled, ``KEY=VALUE`` by lines.
     planner, planner_settings:
-        Texts of `PLANNER`, and other settings of a plan, ``KEY=VALUE`` by lines.
+        Settings of a plan that have fields, by name, and others, ``KEY=VALUE`` by lines.
 
     """
 
     urdf: str = ''
     recordings: list[str] = field(default_factory=list)
     xacro: str = ''
-    facts: dict[str, Any] = field(
-        default_factory=lambda: {**dict.fromkeys(TEXTS, ''), **dict.fromkeys(SWITCHES, False)}
-    )
+    facts: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, FileColumns] = field(default_factory=dict)
     text: str = ''
     settings: str = ''
-    planner: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLANNER, ''))
+    planner: dict[str, str] = field(default_factory=dict)
     planner_settings: str = ''
 
 
@@ -190,7 +197,7 @@ class Found:
     usable:
         Whether the experiment file was written and can be used.
     exported:
-        Files, each with what it cannot hold, by format, with ``--samples N`` where they are sets.
+        By file.
 
     """
 
@@ -201,4 +208,4 @@ class Found:
     usable: bool = False
     planned: Planned | None = None
     identified: Identified | None = None
-    exported: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    exported: dict[str, Exported] = field(default_factory=dict)

@@ -7,10 +7,19 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
+from ..nodes.status_words import motion_words
 from .recordings_view import RecordingsStage
 from .robot_views import ArmStage, LiveStage
 from .session import Session, STAGES
-from .stage_views import IdentifyStage, MotionStage, ResultStage, RobotStage, Stage, UseStage
+from .stage_views import (
+    IdentifyStage,
+    MotionStage,
+    ResultStage,
+    RobotStage,
+    soft,
+    Stage,
+    UseStage,
+)  # fmt: skip
 
 REFRESH = 0.2
 """Seconds between looks at the state of the window."""
@@ -101,27 +110,22 @@ class Page:
             }
         ros = self._session.ros
         if ros.closed:
-            ui.label(ros.closed).classes('soft q-px-md')
+            soft(ros.closed).classes('q-px-md')
         with ui.column().classes('bars gap-0'):
             with ui.row().classes('running w-full items-center bg-primary text-white') as running:
                 self._words = ui.label().props('role=status').classes('grow')
                 self._share = ui.linear_progress(0.0, show_value=False, color='white')
-                ui.button('Stop', on_click=self._session.stop).props(
-                    'dense no-caps outline color=white'
-                )
+                stop = ui.button('Stop', on_click=self._session.stop)
+                stop.props('dense outline color=white')
             with ui.row().classes('moving w-full items-center bg-negative text-white') as moving:
                 self._phase = ui.label().props('role=status').classes('grow')
-                ui.button('Cancel', on_click=ros.cancel).props(
-                    'no-caps color=white text-color=negative'
-                )
+                ui.button('Cancel', on_click=ros.cancel).props('color=white text-color=negative')
         self._share.classes('w-40')
         self._running, self._moving = running, moving
 
     def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Carry out work of the session; the page may be closed meanwhile."""
-        if self._session.job is None:
-            self._session.start(work())
-        else:
+        if not self._session.start(work):
             ui.notify('a step is running: wait for it, or stop it')
 
     def _look(self) -> None:
@@ -151,11 +155,5 @@ class Page:
         link = self._session.ros.link
         feedback = None if link is None else link.moving
         self._moving.set_visibility(feedback is not None)
-        if link is not None and not link.executing:
-            self._phase.set_text('dry run: nothing moves')
-        elif feedback is not None:
-            self._phase.set_text(
-                f'{feedback.phase.replace("_", " ")}, {100.0 * feedback.progress:.0f} %; tracking '
-                f'error {feedback.tracking_error:.3g}, share of effort limits '
-                f'{feedback.effort_share:.2g}'
-            )
+        dry = link is not None and not link.executing
+        self._phase.set_text('dry run: nothing moves' if dry else motion_words(feedback))

@@ -68,7 +68,7 @@ def test_stages_open_one_after_the_other(session):
         await session.export('npz', '3')
         await session.export('npz', 'some')
         assert session.errors['use'].startswith("'--samples some' is no number of sets")
-        assert [Path(path).exists() for path, _ in session.found.exported.values()] == [True, True]
+        assert [Path(path).exists() for path in session.found.exported] == [True, True]
         session.given.urdf = 'none.urdf'
         await session.open_robot()
         assert opened() == ['robot']
@@ -143,10 +143,10 @@ def test_a_step_that_is_stopped_leaves_the_window_as_it_was(session):
     async def walk():
         await session.open_robot()
         session.given.planner['time_budget'] = '200'
-        session.start(session.plan())
+        session.start(session.plan)
         while session.job is None or session.job.share == 0.0:
             await asyncio.sleep(0.02)
-        session.start(session.identify())  # left out: a step is running
+        session.start(session.identify)  # left out: a step is running
         begin = time.monotonic()
         session.stop()
         await session.wait()
