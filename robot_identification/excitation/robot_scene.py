@@ -31,6 +31,8 @@ MOST_TRIANGLES = 20_000
 """Triangles of a robot's shapes, all together; meshes with more lose detail."""
 
 _THIN = 1e-3  # least semi-axis of an ellipsoid [m]
+_ROOM = 0.05  # around what is seen [m]
+_CORNERS = np.array([[x, y, z, 1.0] for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
 
 
 def packed(values: np.ndarray, kind: str = '<f4') -> str:
@@ -86,7 +88,8 @@ def scene(
             frame = robot.link_frames[tool.link]
             drawn = _drawn(tool.shape(), frame.placement * tool.placement, frame.parentJoint)
             shapes.append({**drawn, 'obstacle': True})
-    low, high = _box(robot, position)
+    reached = _reached(robot, position, shapes)
+    centre = 0.5 * (reached.min(axis=0) + reached.max(axis=0))
     return {
         'duration': duration,
         'robot': {
@@ -101,8 +104,8 @@ def scene(
             if not o.link
         ],
         'lines': None if lines is None else packed(lines),
-        'centre': _rounded(0.5 * (low + high)),
-        'radius': round(0.5 * float(np.linalg.norm(high - low)), 4),
+        'centre': _rounded(centre),
+        'radius': round(float(np.linalg.norm(reached - centre, axis=1).max()) + _ROOM, 4),
     }
 
 
@@ -124,14 +127,18 @@ def _joints(robot: Robot) -> list[dict[str, Any]]:
     ]
 
 
-def _box(robot: Robot, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corners of a box around the joints along the motion, with room for a link."""
+def _reached(robot: Robot, position: np.ndarray, shapes: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Return places (m, 3) of joints, and of corners of shapes' boxes, along the motion [m]."""
     rows = position[:: max(1, len(position) // 50)]
+    found = poses(tree_of(robot), rows)
     # the origin of the base is among them
-    places = poses(tree_of(robot), rows).origin
-    low, high = places.min(axis=(0, 1)), places.max(axis=(0, 1))
-    room = 0.1 * np.linalg.norm(high - low) + 0.05
-    return low - room, high + room
+    places = [found.origin.reshape(-1, 3)]
+    for shape in shapes:
+        joint = shape['joint'] - 1
+        corners = (_CORNERS @ np.reshape(shape['matrix'], (4, 4)))[:, :3]  # its columns are rows
+        turned = corners @ found.rotation[joint].swapaxes(1, 2)
+        places.append((found.origin[joint][:, None] + turned).reshape(-1, 3))
+    return np.concatenate(places)
 
 
 def _robot_shapes(robot: Robot, marked: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ _BLOCK_POINTS = 512
 
 _LINES = {
     'position': RESIDUAL, 'command': WEAK, 'velocity': PREDICTED, 'effort': MEASURED,
+    'wrench': MEASURED,
 }  # fmt: skip
 _GAP = 0.06  # between the panels of a figure
 
@@ -134,7 +135,8 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
     """
     Return a figure of each joint and recording: position, velocity and effort over time.
 
-    ``units`` are those of the positions, rad or m; times that are left out or marked are shaded.
+    ``units`` are those of the positions, rad or m, or of the channels of wrenches; times that are
+    left out or marked are shaded.
     """
     lines = sum(len(each.joints) * len(each.signals) for each in envelopes)
     most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
@@ -161,7 +163,7 @@ def _figure(
 ) -> Figure:
     joint = recording.joints[j]
     effort = 'N m' if unit == 'rad' else 'N'
-    units = {'position': unit, 'command': unit, 'velocity': f'{unit}/s', 'effort': effort}
+    units = {'velocity': f'{unit}/s', 'effort': effort}
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     height = (1.0 - _GAP * (len(signals) - 1)) / len(signals)
@@ -172,12 +174,12 @@ def _figure(
             {
                 'type': 'scatter', 'mode': 'lines', 'x': time, 'y': values[:, j], 'name': name,
                 'yaxis': f'y{suffix}', 'line': {'color': _LINES[name], 'width': 1.0},
-                'hovertemplate': f'%{{y:.4g}} {units[name]}<extra>{name}</extra>',
+                'hovertemplate': f'%{{y:.4g}} {units.get(name, unit)}<extra>{name}</extra>',
             }
         )  # fmt: skip
         axes[f'yaxis{suffix}'] = {
             'domain': [max(0.0, top - height), top], 'nticks': 4,
-            'title': {'text': f'{name}<br>[{units[name]}]'},
+            'title': {'text': f'{name}<br>[{units.get(name, unit)}]'},
         }  # fmt: skip
     layout = {
         'height': 120 + 90 * len(signals), 'showlegend': False,

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..config.commands import read_commands
 from ..config.experiment import Experiment
+from ..config.wrenches import read_wrench
 from ..data.commands import CommandRecording
+from ..data.drives import Drives
 from ..data.floating_recording import FloatingRecording
 from ..data.recording import source_name
 from ..diagnosis.recording_faults import (
@@ -25,6 +27,7 @@ from ..diagnosis.recording_faults import (
 from ..errors import collected_warnings
 from ..figures.page import write_figures
 from ..figures.signal_plots import Band, Envelope, envelope, signal_figures, thinned_envelope
+from ..loads.tool import UNITS as WRENCH_UNITS
 from ..model.robot import Robot
 from ..support.progress import no_progress, Progress
 from .reduction import recordings_among
@@ -45,7 +48,7 @@ def write_signals(
     Parameters
     ----------
     experiment:
-        Of efforts, or of servos; a tool's recordings have no efforts and are not drawn.
+        Of efforts, of servos, or of a tool, whose wrenches stand in place of efforts.
     page:
         The file.
     known:
@@ -68,9 +71,12 @@ def write_signals(
     if not found:
         return ''
     units = ['rad' if turns else 'm' for turns in revolute(robot)][-len(robot.driven_joints) :]
+    wrenches = [each for each in found if 'wrench' in each.signals]
+    found = [each for each in found if 'wrench' not in each.signals]
     columns = max(len(each.joints) for each in found)
     said = '; '.join(f'{each.name}: {each.rows} samples' for each in found)
     figures = signal_figures(found, list(islice(cycle(units), columns)))
+    figures += signal_figures(wrenches, WRENCH_UNITS)
     write_figures(page, 'Recorded signals at the joints', said, figures)
     return said
 
@@ -80,6 +86,8 @@ def _envelopes(
 ) -> Iterator[Envelope]:
     """Iterate over the recordings, thinned, with what is marked; limits of efforts if asked."""
     kinds = ('identification', 'validation')
+    if experiment.data.tool is not None:
+        yield from _of_tool(experiment, robot, progress)
     if experiment.robot.by_commands:
         entries = [entry for kind in kinds for _, entry in experiment.data.entries(kind)]
         for k, entry in enumerate(entries):
@@ -108,6 +116,22 @@ def _of_commands(recording: CommandRecording) -> Envelope:
     if recording.velocity is not None:
         signals['velocity'] = recording.velocity
     return thinned_envelope(recording.source, recording.joints, recording.time, signals)
+
+
+def _of_tool(experiment: Experiment, robot: Robot, progress: Progress) -> Iterator[Envelope]:
+    """Iterate over the recordings of a tool, thinned, those of joints and those of wrenches."""
+    section, drives = experiment.data.tool, experiment.robot.drives or Drives()
+    assert section is not None
+    n, entries = robot.n_joints, list(experiment.data.entries('tool'))
+    for k, (_, entry) in enumerate(entries):
+        progress(k / len(entries), f'reading {entry.name}')
+        read = read_wrench(entry, robot.joints, drives, experiment.base, section.topic)
+        signals = {'position': read.position[:, :n]}
+        if read.velocity is not None:
+            signals['velocity'] = read.velocity[:, :n]
+        wrench = {'wrench': read.effort[:, n:]}
+        yield thinned_envelope(read.source, read.joints[:n], read.time, signals)
+        yield thinned_envelope(read.source, read.joints[n:], read.time, wrench)
 
 
 def _of_driven(read: Envelope, robot: Robot, bands: tuple[Band, ...]) -> Envelope:

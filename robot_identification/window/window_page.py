@@ -53,6 +53,18 @@ _STYLE = """
 """
 
 
+_FOCUS = """<script>
+const titled = (e) => e.getAttribute('aria-label') || e.innerText;
+let last = '';
+document.addEventListener('focusin', (event) => last = titled(event.target));
+function keepFocus() {  // a button that was made anew is another one
+  const shown = [...document.querySelectorAll('button')].filter((e) => e.offsetParent);
+  if (document.activeElement === document.body) shown.find((e) => titled(e) === last)?.focus();
+}
+function focusStage(place) { place.focus({preventScroll: true}); scrollTo(0, 0); }
+</script>"""
+
+
 class Page:
     """
     A page that shows a window.
@@ -74,6 +86,7 @@ class Page:
         )  # fmt: skip
         made = (kind(session, base, self._run, self._go) for kind in kinds)
         self._stages = {each.name: each for each in made}
+        self._columns: dict[str, ui.column] = {}
         self._seen: dict[str, int] = {}
         self._job: tuple[str, float] | None = None
 
@@ -84,11 +97,14 @@ class Page:
         client.on_connect(lambda: session.pages.add(client.id))
         client.on_disconnect(lambda: session.pages.discard(client.id))
         ui.add_css(_STYLE)
+        ui.add_body_html(_FOCUS)
         ui.colors(primary='#0b5c94')
         self._head()
         for name, stage in self._stages.items():
-            with ui.column().classes('window') as column:
+            with ui.column().classes('window').props('role=tabpanel tabindex=-1') as column:
                 stage.build()
+            column.props['aria-label'] = f'stage {name.capitalize()}'
+            self._columns[name] = column
             column.bind_visibility_from(self._tabs, 'value', value=name)
         self._look()
         self._tabs.on_value_change(self._look)
@@ -97,6 +113,7 @@ class Page:
 
     def _go(self, stage: str) -> None:
         self._tabs.set_value(stage)
+        ui.run_javascript(f'focusStage(getHtmlElement({self._columns[stage].id}))')
 
     def _head(self) -> None:
         with (
@@ -140,6 +157,7 @@ class Page:
         if self._seen.get(name) != version:  # the others, when they are shown
             self._seen[name] = version
             self._stages[name].refresh()
+            ui.run_javascript('keepFocus()')
         job = session.job
         self._running.set_visibility(job is not None)
         shown = None if job is None else (job.text, job.share)

@@ -126,7 +126,11 @@ def test_tools_move_with_their_link_and_other_obstacles_stand_still(arm):
 def test_a_scene_is_as_large_as_the_motion(arm):
     still = np.zeros((2, 6))
     bent = np.array([still[0], [0.0, 1.5, 0.0, 0.0, 0.0, 0.0]])
-    assert scene(arm, bent, 1.0)['radius'] > scene(arm, still, 1.0)['radius']
+    radius = scene(arm, still, 1.0)['radius']
+    assert scene(arm, bent, 1.0)['radius'] > radius
+    # and as the last link, whose end no joint marks
+    pole = Obstacle('pole', size=(0.05, 0.05, 2.0), position=(0.0, 0.0, 1.0), link='tool_flange')
+    assert scene(arm, still, 1.0, (pole,))['radius'] > radius + 0.9
 
 
 def test_arrays_are_packed_as_little_endian_numbers():

@@ -80,6 +80,8 @@ def test_a_tool_at_a_wrist_sensor(tmp_path):
     body = yaml.safe_load(Path(found.identified.files[0]).read_text())['payload']['body']
     assert body['mass'] == pytest.approx(tools.TOOL.mass, rel=0.02)
     assert 'load.m ' in found.identified.details
+    # the wrenches are among the signals
+    assert found.signals.endswith(f'{len(run.time)} samples')
 
 
 def test_feet_are_marked_while_they_are_lifted():

@@ -158,14 +158,16 @@ function robotScene(canvas, data) {
       canvas.height = height;
     }
     const share = Math.min(Math.max(time / data.duration, 0), 1);
-    const distance = 1.5 * data.radius / eye.zoom;
+    // the whole sphere is seen, whatever the shape of the canvas
+    const angle = 0.75, across = Math.min(width / height, 1) * Math.tan(angle / 2);
+    const distance = data.radius / Math.sin(Math.atan(across)) / eye.zoom;
     gl.viewport(0, 0, width, height);
     gl.clearColor(...colourOf('--sky'), 1);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.uniformMatrix4fv(uniform.view, false,
       matrices.view(data.centre, eye.azimuth, eye.elevation, distance));
     gl.uniformMatrix4fv(uniform.projection, false,
-      matrices.perspective(0.75, width / height, 0.02 * distance, distance + 20 * data.radius));
+      matrices.perspective(angle, width / height, 0.02 * distance, distance + 20 * data.radius));
     put(grid, identity, colourOf('--grid'), 1, gl.LINES, true);
     const tones = [colourOf('--link'), colourOf('--link-2')], hint = colourOf('--obstacle');
     const later = still.map((shape) => [shape, shape.matrix, hint, shape.plane ? 0.12 : 0.5]);
