@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from ..config.experiment import RobotSettings
 from ..config.experiment_file import experiment_from
-from ..errors import collected_warnings, SettingsError
+from ..errors import collected_warnings, IdentificationError, SettingsError
 from ..model.mjcf import mjcf_facts, urdf_of_mjcf
 from ..model.robot import Robot
 from ..model.urdf_repair import robot_with_inertia
@@ -131,6 +131,12 @@ def _of_floating(
     free = path is not None and mjcf_facts(path).floating
     if path is not None and not free:
         return None
-    with collected_warnings():
-        built = replace(robot, base='floating').build()
-    return draft_floating(built, files, settings, settings.floating or free)
+    asked = settings.floating or free
+    try:
+        with collected_warnings():
+            built = replace(robot, base='floating').build()
+    except IdentificationError:
+        if asked:
+            raise
+        return None  # an arm may have as many joints as are allowed, without those of a base
+    return draft_floating(built, files, settings, asked)

@@ -26,6 +26,7 @@ def robot_html(robot: Robot, check: RobotCheck) -> str:
     low, high = (np.array([row[end] for row in rows]) for end in ('low', 'high'))
     # the sliders put the joints; the view has room for all that they reach
     reached = np.random.default_rng(0).uniform(low, high, (_POSES, len(rows)))
+    reached[0] = [row['value'] for row in rows]
     marked = {link for link, _ in findings if link in robot.link_frames}
     return render_scene(
         'robot.html',

@@ -54,7 +54,7 @@ def serve(
     """
     with importing('nicegui', 'the window'):
         import fastapi
-        from nicegui import app, ui
+        from nicegui import app, binding, ui
         import uvicorn
 
         from .access import Access
@@ -63,6 +63,7 @@ def serve(
         token = secrets.token_urlsafe(32)
         outer = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         _add_routes(app, sessions)
+        binding.MAX_PROPAGATION_TIME = REFRESH  # a busy machine is no fault
         ui.run_with(
             outer,
             title='robot_identification',

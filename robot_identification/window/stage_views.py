@@ -163,9 +163,7 @@ class MotionStage(Stage):
             self.field('height of the floor [m]', session.given.planner, 'floor', 'none: no floor')
             self.field('time for the search [s]', session.given.planner, 'time_budget')
             self.field('seed', session.given.planner, 'seed')
-            self.field(
-                'rate of commands [Hz] (--rate)', session.given.planner, 'rate', 'of servos'
-            )
+            self.field('commands a second (--rate)', session.given.planner, 'rate', 'of servos')
         with ui.expansion('Other settings of the planner, obstacles among them').classes('w-full'):
             self.lines(
                 'KEY=VALUE by lines, as --set takes them', session.given, 'planner_settings'
