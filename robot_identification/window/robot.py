@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
-import os
 import time
 from typing import Any, TYPE_CHECKING
 
@@ -62,11 +61,6 @@ class Ros:
         self._checked: tuple[MotionRequest, Mapping[str, Any]] | None = None
         self._pressed = -MOST_PAUSE
         self._tasks: dict[str, asyncio.Task] = {}
-
-    @property
-    def domain(self) -> str:
-        """The ROS domain."""
-        return os.environ.get('ROS_DOMAIN_ID', '0')
 
     def start(self, stage: str, work: Callable[[], Awaitable[str]]) -> None:
         """Carry out a request and show its answer; one at a time for each stage."""

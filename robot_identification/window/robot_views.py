@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from nicegui import ui
@@ -29,10 +30,17 @@ class RosStage(Stage):
         ui.button(label, on_click=send).props('outline')
 
     def show(self) -> None:
-        """Show the last answer."""
-        line = self.session.ros.lines.get(self.name, '')
+        """Show the last answer, and a button that takes the last recording into the window."""
+        ros = self.session.ros
+        line, path = ros.lines.get(self.name, ''), ros.recorded
         if line:
             (alert if line.startswith('error: ') else ui.label)(line)
+        if path:
+            ui.button(f'Identify from {path}', on_click=lambda: self._take(path)).props('outline')
+
+    def _take(self, path: str) -> None:
+        self.session.add(path)
+        self.go('recordings')
 
 
 class LiveStage(RosStage):
@@ -45,7 +53,7 @@ class LiveStage(RosStage):
         ros = self.session.ros
         with ui.row().classes('w-full items-end') as self._closed:
             self.field('namespace of the nodes', ros, 'namespace', 'empty: none')
-            title = f'Join ROS 2, domain {ros.domain}'
+            title = f'Join ROS 2, domain {os.environ.get("ROS_DOMAIN_ID", "0")}'
             ui.button(title, on_click=lambda: ros.start('live', ros.join))
             soft('Opens the sockets of DDS, by which other programs are found.')
         with ui.column().classes('w-full') as self._open:
@@ -84,11 +92,6 @@ class LiveStage(RosStage):
         self._open.set_visibility(joined)
         super().refresh()
 
-    def show(self) -> None:
-        """Show the last answer, and what to do with a recording."""
-        super().show()
-        recorded_button(self)
-
     def tick(self) -> None:
         """Show what has come meanwhile."""
         link = self.session.ros.link
@@ -106,17 +109,16 @@ class LiveStage(RosStage):
         self._head.set_text(f'{len(states.joints)} joints at {states.rate:.0f} Hz')
         if self._joints.options != list(states.joints):
             self._joints.set_options(list(states.joints), value=list(states.joints[:DRAWN]))
-        time, values = states.time.round(2).tolist(), states.signals[signal]
+        time = states.time.round(2).tolist()
         self._chart.options['yAxis']['name'] = UNITS[signal]
         self._chart.options['series'] = [
             {
                 'type': 'line', 'name': joint, 'showSymbol': False,
-                # a number that is none is a gap
-                'data': [[t, y if y == y else None] for t, y in zip(time, column, strict=True)],
+                # not a number is null in JSON, a gap
+                'data': list(zip(time, column.round(5).tolist(), strict=True)),
             }
-            for j, joint in enumerate(states.joints)
+            for joint, column in zip(states.joints, states.signals[signal].T, strict=True)
             if joint in self._joints.value
-            for column in [values[:, j].round(5).tolist()]
         ]  # fmt: skip
         self._chart.update()
 
@@ -139,8 +141,8 @@ class ArmStage(RosStage):
             self.field(
                 'plan.yaml, or plan of the excitation node', ros.motion, 'source', 'plan_1'
             ).classes('grow')
-            self._take = ui.button('Take the plan of stage 3', on_click=self._take_plan)
-            self._take.props('outline')
+            self._plan_button = ui.button('Take the plan of stage 3', on_click=self._take_plan)
+            self._plan_button.props('outline')
         with ui.element('div').classes('fields'):
             self.field('share of the planned speed', ros.motion, 'speed', 'slow at first')
             self.field('name of the recording', ros.motion, 'recording', 'empty: none is made')
@@ -161,13 +163,8 @@ class ArmStage(RosStage):
 
     def refresh(self) -> None:
         """Show what is known of the motion."""
-        self._take.set_visibility(bool(self._plan()))
+        self._plan_button.set_visibility(bool(self._plan()))
         super().refresh()
-
-    def show(self) -> None:
-        """Show the last answer, and what to do with a recording."""
-        super().show()
-        recorded_button(self)
 
     def tick(self) -> None:
         """Show whether the motion may be confirmed, once or again."""
@@ -179,18 +176,6 @@ class ArmStage(RosStage):
             else 'Move the robot: press twice' if ready
             else 'Move the robot: after the dry run'
         )  # fmt: skip
-
-
-def recorded_button(stage: Stage) -> None:
-    """Make a button that takes the last recording over ROS into the window."""
-    session, path = stage.session, stage.session.ros.recorded
-
-    def take() -> None:
-        session.add(path)
-        stage.go('recordings')
-
-    if path:
-        ui.button(f'Identify from {path}', on_click=take).props('outline')
 
 
 def _chart() -> dict[str, Any]:

@@ -156,9 +156,8 @@ def _keep(content: BinaryIO, path: Path) -> None:
 
 def shown_file(session: Session, name: str) -> Path | None:
     """Return a file that a window's page may show or save; None for other names."""
-    found = {name: session.drawn(name) for name in ('robot.html', 'signals.html')}
-    paths = [*map(Path, session.found.exported)]
-    for step in (session.found.planned, session.found.identified):
-        paths += map(Path, () if step is None else step.files)
-    found.update((path.name, path) for path in (session.experiment, *paths))
-    return found.get(name)
+    found = session.found
+    steps = (step.files for step in (found.planned, found.identified) if step is not None)
+    files = [*found.exported, *(file for each in steps for file in each)]
+    paths = [session.drawn('robot.html'), session.drawn('signals.html'), session.experiment]
+    return {path.name: path for path in (*paths, *map(Path, files))}.get(name)

@@ -67,7 +67,6 @@ class Session:
         self.worker = Worker()
         self._drawn = TemporaryDirectory(prefix='robot_identification_window_')
         self._task: asyncio.Task | None = None
-        self._begun = False
 
     @property
     def experiment(self) -> Path:
@@ -118,14 +117,8 @@ class Session:
 
     def begin(self) -> None:
         """Go as far as what was given allows, once."""
-        if not self._begun:
-            self._begun = True
+        if self._task is None:
             self.start(self.open_all)
-
-    async def wait(self) -> None:
-        """Wait for the work that was started."""
-        if self._task is not None:
-            await self._task
 
     def close(self) -> None:
         """End its process and remove the pages that were drawn."""
@@ -208,15 +201,11 @@ class Session:
             self.errors.pop(stage, None)
         self.changed('recordings', 'identify', 'result', 'use')
 
-    @property
-    def plan_source(self) -> str:
-        """The file that a plan is made for: the experiment if there is one, else the URDF."""
-        return str(self.experiment) if self.found.usable else self.given.urdf
-
     async def plan(self) -> None:
-        """Plan a motion."""
+        """Plan a motion for the experiment, or for the URDF where there is none."""
         self.found.planned = None
-        of = self.given, self.plan_source, str(self.folder / 'plan')
+        source = str(self.experiment) if self.found.usable else self.given.urdf
+        of = self.given, source, str(self.folder / 'plan')
         self.found.planned = await self._done('motion', 'plan_motion', *of)
         self.changed('motion', 'use', 'arm')
 

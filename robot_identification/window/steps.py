@@ -210,11 +210,11 @@ def _tool(read: Experiment, folder: Path, words: tuple[str, ...]) -> Identified:
 
 
 def _choices(result: Result | ServoResult) -> Sequence[Choice]:
-    selection = result.selection if isinstance(result, Result) else None
-    if selection is None:
+    if not isinstance(result, Result) or result.selection is None:
         return ()
-    settings = selection.settings()
-    latest = {each.key: each for each in selection.choices}  # of several steps the last one
+    settings = result.selection.settings()
+    # of several steps the last one
+    latest = {each.key: each for each in result.selection.choices}
     return [
         Choice(key, flow(plain(settings.get(key, each.value))), str(each))
         for key, each in latest.items()

@@ -88,7 +88,6 @@ class Page:
         self._stages = {each.name: each for each in made}
         self._columns: dict[str, ui.column] = {}
         self._seen: dict[str, int] = {}
-        self._job: tuple[str, float] | None = None
 
     async def show(self) -> None:
         """Build the page; it goes on as far as the files given allow."""
@@ -160,11 +159,9 @@ class Page:
             ui.run_javascript('keepFocus()')
         job = session.job
         self._running.set_visibility(job is not None)
-        shown = None if job is None else (job.text, job.share)
-        if shown and shown != self._job:
-            self._words.set_text(shown[0])
-            self._share.set_value(min(max(shown[1], 0.0), 1.0))
-        self._job = shown
+        if job is not None:
+            self._words.set_text(job.text)
+            self._share.set_value(min(max(job.share, 0.0), 1.0))
         self._stages[name].tick()
         self._look_at_motion()
 

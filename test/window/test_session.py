@@ -149,7 +149,7 @@ def test_a_step_that_is_stopped_leaves_the_window_as_it_was(session):
         session.start(session.identify)  # left out: a step is running
         begin = time.monotonic()
         session.stop()
-        await session.wait()
+        await session._task
         assert session.errors == {'motion': 'stopped'} and time.monotonic() - begin < 5.0
         assert session.job is None and session.found.robot is not None
         session.given.planner.update(time_budget='0.1', duration='4')
