@@ -63,7 +63,7 @@ def serve(
         token = secrets.token_urlsafe(32)
         outer = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         _add_routes(app, sessions)
-        binding.MAX_PROPAGATION_TIME = REFRESH  # a busy machine is no fault
+        binding.MAX_PROPAGATION_TIME = float('inf')  # a busy machine is no fault
         ui.run_with(
             outer,
             title='robot_identification',

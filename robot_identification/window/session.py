@@ -136,7 +136,7 @@ class Session:
 
     async def open_robot(self) -> None:
         """Read the robot, and close what followed from another one."""
-        found = self.found
+        found, self.given.urdf = self.found, self.given.urdf.strip()
         found.robot = found.drafted = found.planned = None
         found.columns = ()
         self._close_experiment()

@@ -25,7 +25,7 @@ REFRESH = 0.2
 """Seconds between looks at the state of the window."""
 
 _STYLE = """
-.nicegui-content { padding: 0; gap: 0; }
+:root { color-scheme: light dark; } .nicegui-content { padding: 0; gap: 0; }
 .window { max-width: 1280px; width: 100%; margin: 0 auto; padding: .5rem 1rem 3rem; }
 .window pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; margin: 0;
   font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
@@ -38,6 +38,7 @@ _STYLE = """
 .body--dark .window .error { color: #ff8a80; }
 .window .soft { opacity: .75; font-size: .86rem; overflow-wrap: anywhere; }
 .window a { color: #0b5c94; } .window a.soft { opacity: 1; }
+.body--dark .window .text-primary { --q-primary: #7fbdf0; }
 .body--dark .window a { color: #7fbdf0; }
 .window .fields { display: grid; gap: .2rem 1rem; width: 100%;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); }
@@ -45,7 +46,7 @@ _STYLE = """
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 150px), 1fr)); }
 .window textarea { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem;
   line-height: 1.35; }
-.window *:focus-visible { outline: 2px solid #0b5c94; outline-offset: 2px; }
+.window *:focus-visible { outline: 2px solid #3d8fc9; outline-offset: 2px; }
 .window .q-uploader__list { min-height: 0; padding: 0; }
 .window .q-uploader__subtitle { display: none; }
 .bars { position: sticky; top: 0; z-index: 5; width: 100%; }
