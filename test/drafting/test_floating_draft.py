@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 from robot_identification.cli.main import main
 from robot_identification.config.experiment_file import load_experiment
+from robot_identification.drafting.any_draft import draft_of
+from robot_identification.drafting.draft import Draft
 from robot_identification.drafting.floating_columns import signals_by_name
 from robot_identification.drafting.floating_draft import contact_of, feet_of, moved_links
+from robot_identification.drafting.settings import DraftSettings
 from robot_identification.excitation.standing import standing_motion, StandingSettings
 from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.robot import Robot
@@ -132,6 +135,26 @@ def test_without_flags_stance_is_estimated_and_without_an_imu_there_is_no_base(t
     words = ['init', str(arm), str(tmp_path / 'stand.npz'), '--floating']
     assert main([*words, '-o', str(tmp_path / 'y.yaml')]) == 2
     assert 'no two feet are recognised' in capsys.readouterr().err
+
+
+def test_an_arm_may_have_as_many_joints_as_are_allowed(tmp_path):
+    n = 124  # with the six of a floating base there would be too many
+    inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    body = f'<inertial><mass value="1"/>{inertia}</inertial>'
+    links = ''.join(f'<link name="l{k}">{body}</link>' for k in range(n + 1))
+    joints = ''.join(
+        f'<joint name="j{k}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/>'
+        '<axis xyz="0 1 0"/><limit lower="-1" upper="1" velocity="1" effort="1"/></joint>'
+        for k in range(n)
+    )
+    urdf = tmp_path / 'chain.urdf'
+    urdf.write_text(f'<robot name="chain">{links}{joints}</robot>')
+    time = np.arange(50) / 100.0
+    wave = np.sin(np.outer(time, np.linspace(1.0, 2.0, n)))
+    np.savez(tmp_path / 'run.npz', time=time, q=0.5 * wave, tau=wave)
+    settings = DraftSettings(effort_kind='joint_torque')
+    found = draft_of(urdf, [tmp_path / 'run.npz'], settings)
+    assert isinstance(found, Draft)
 
 
 def test_feet_are_balls_or_soles_by_their_shapes():

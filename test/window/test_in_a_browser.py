@@ -45,6 +45,7 @@ def test_from_a_recording_to_a_urdf_by_the_keyboard_alone(folder):
         browser.wait_for("!document.querySelector('.running').offsetHeight")
 
         go(browser, 'Recordings')
+        assert browser.focused() == 'stage Recordings'  # and is announced
         # the line of the command line
         browser.wait_for_text('pos_read_data.csv.gz: has no time column: give its sampling rate')
         kind = 'what the efforts are (--effort-kind)'
@@ -67,6 +68,8 @@ def test_from_a_recording_to_a_urdf_by_the_keyboard_alone(folder):
         browser.tab_to('Export urdf')
         browser.press('Enter')
         browser.wait_for_text('window/robot_urdf.urdf', 60)
+        # the button was made anew
+        browser.wait_for("document.activeElement.innerText.trim() === 'Export urdf'")
         lines = re.findall(r'^robot-identification .*', browser.text(), re.MULTILINE)
         assert browser.ask('document.documentElement.scrollWidth') <= 400
         assert not browser.faults

@@ -11,10 +11,13 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment import RobotSettings
 from robot_identification.data.floating_recording import FloatingRecording
+from robot_identification.errors import SettingsError
 from robot_identification.identification.signal_page import feet_lifted
 from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.robot import Robot
+from robot_identification.support.progress import no_progress
 from robot_identification.window.session import Session
+from robot_identification.window.steps import plan_motion, Running
 from robot_identification.window.values import Given
 import yaml
 
@@ -64,6 +67,36 @@ def test_servos_from_commands(tmp_path):
     joints = yaml.safe_load(Path(found.identified.files[0]).read_text())['joints']
     known = [joints[joint]['coulomb'] for joint in JOINTS]
     np.testing.assert_allclose(known, COULOMB, rtol=0.1, atol=0.01)
+    source = str(tmp_path / 'window' / 'experiment.yaml')
+    fields = {'duration': '4', 'time_budget': '0.2', 'floor': ''}
+    with pytest.raises(SettingsError, match="'--rate' is missing"):
+        planned(source, tmp_path, fields)
+    files, words = planned(source, tmp_path, {**fields, 'rate': '200'})
+    assert 'commands.csv' in files and words[2:6] == [
+        '--rate',
+        '200',
+        '--set',
+        'planner.duration=4',
+    ]
+
+
+def test_a_motion_on_the_feet_is_planned_by_the_same_fields(tmp_path):
+    source = str(ROOT / 'examples' / 'quadruped' / 'experiment.yaml')
+    files, words = planned(source, tmp_path, {'duration': '6', 'rate': ''}, 'standing.lift=0')
+    assert files == ['trajectory.csv', 'trajectory.yaml']
+    assert words[2:6] == ['--set', 'standing.duration=6', '--set', 'standing.lift=0']
+    table = np.loadtxt(tmp_path / 'plan' / 'trajectory.csv', delimiter=',', skiprows=1)
+    assert (
+        table[-1, 0] == pytest.approx(6.0, abs=0.02) and not np.ptp(table[[0, -1], 1:13], 0).any()
+    )
+
+
+def planned(source, folder, fields, settings=''):
+    """Plan a motion; return the names of its files, and the command line."""
+    given = Given(planner=fields, planner_settings=settings)
+    run = Running(no_progress, lambda: False)
+    made = plan_motion(run, given, source, str(folder / 'plan'))
+    return [Path(file).name for file in made.files], list(made.command)
 
 
 def test_a_tool_at_a_wrist_sensor(tmp_path):
