@@ -183,7 +183,8 @@ def _chart() -> dict[str, Any]:
     axis = {'type': 'value', 'axisLine': {'onZero': False}}
     return {
         'animation': False, 'tooltip': {'trigger': 'axis'},
-        'legend': {'type': 'scroll', 'top': 0}, 'series': [],
+        # grey is seen on white and on black
+        'legend': {'type': 'scroll', 'top': 0, 'textStyle': {'color': '#777'}}, 'series': [],
         'grid': {'left': 50, 'right': 20, 'top': 55, 'bottom': 45},
         'xAxis': {**axis, 'min': -30, 'max': 0, 'name': 's', 'nameLocation': 'middle',
                   'nameGap': 25},

@@ -14,13 +14,10 @@ from typing import Any, BinaryIO
 
 from ..errors import importing, SettingsError
 from ..untrusted.writing import whole_file
-from .session import Session, Sessions
+from .session import REFRESH, Session, Sessions
 
 RECONNECT = 10.0
 """Time that a page is kept without its browser, as where the machine is busy [s]."""
-
-REFRESH = 0.2
-"""Time between looks at what fields show [s]."""
 
 _SECURITY = {
     # what a page holds comes from users' files: it runs apart from the window, without requests

@@ -24,6 +24,9 @@ from .worker import STOPPED, Worker
 
 STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use', 'live', 'arm')
 
+REFRESH = 0.2
+"""Time between looks of a page at the state of its window [s]."""
+
 
 @dataclass
 class Job:

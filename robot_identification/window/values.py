@@ -12,7 +12,7 @@ PROGRAM = 'robot-identification'
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What a step has made; ``command`` has the words of the command line that does the same."""
+    """Outcome of a step; ``command`` has the words of the command line that does the same."""
 
     command: tuple[str, ...]
 

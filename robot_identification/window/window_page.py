@@ -10,7 +10,7 @@ from nicegui import ui
 from ..nodes.status_words import motion_words
 from .recordings_view import RecordingsStage
 from .robot_views import ArmStage, LiveStage
-from .session import Session, STAGES
+from .session import REFRESH, Session, STAGES
 from .stage_views import (
     IdentifyStage,
     MotionStage,
@@ -20,9 +20,6 @@ from .stage_views import (
     Stage,
     UseStage,
 )  # fmt: skip
-
-REFRESH = 0.2
-"""Seconds between looks at the state of the window."""
 
 _STYLE = """
 :root { color-scheme: light dark; } .nicegui-content { padding: 0; gap: 0; }
