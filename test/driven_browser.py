@@ -195,9 +195,12 @@ def go(browser, title):
     """Go on to a stage by the keyboard."""
     browser.tab_to(f'Go on: {title}')
     browser.press('Enter')
-    browser.wait_for(
-        f"document.querySelector('[role=tab][aria-selected=true]').innerText.includes('{title}')"
-    )
+    wait_for_stage(browser, title)
+
+
+def wait_for_stage(browser, title):
+    """Wait until the focus is on a stage."""
+    browser.wait_for(f"document.activeElement.getAttribute('aria-label') === 'stage {title}'")
 
 
 def choose(browser, label, option, place):

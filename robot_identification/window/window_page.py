@@ -53,8 +53,8 @@ _STYLE = """
 
 _FOCUS = """<script>
 const titled = (e) => e.getAttribute('aria-label') || e.innerText;
-let last = '';
-document.addEventListener('focusin', (event) => last = titled(event.target));
+let last;
+document.addEventListener('focusin', (event) => last = titled(event.target) || last);
 function keepFocus() {  // a button that was made anew is another one
   const shown = [...document.querySelectorAll('button')].filter((e) => e.offsetParent);
   if (document.activeElement === document.body) shown.find((e) => titled(e) === last)?.focus();

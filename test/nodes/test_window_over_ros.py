@@ -4,7 +4,7 @@
 from pathlib import Path
 import time
 
-from driven_browser import choose, driven_browser, fill, go, running_window
+from driven_browser import choose, driven_browser, fill, go, running_window, wait_for_stage
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
@@ -73,7 +73,7 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
         browser.wait_for_text('executed in', 90)
         browser.wait_for(f'{MOVE}.disabled')  # until the next dry run
         press(browser, f'Identify from {tmp_path}/excitation')
-
+        wait_for_stage(browser, 'Recordings')
         kind = 'what the efforts are (--effort-kind)'
         choose(browser, kind, 'motor_torque: at the motor', 1)
         press(browser, 'Draft the experiment')

@@ -45,7 +45,6 @@ def test_from_a_recording_to_a_urdf_by_the_keyboard_alone(folder):
         browser.wait_for("!document.querySelector('.running').offsetHeight")
 
         go(browser, 'Recordings')
-        assert browser.focused() == 'stage Recordings'  # and is announced
         # the line of the command line
         browser.wait_for_text('pos_read_data.csv.gz: has no time column: give its sampling rate')
         kind = 'what the efforts are (--effort-kind)'
