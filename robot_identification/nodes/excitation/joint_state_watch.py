@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
-from ...online.latest_states import LatestStates
+from ...online.latest_states import LATEST, LatestStates
 from ..common.joint_states import FetchedMessages, names_of, waiting_time
 
 QUEUE = 50
@@ -24,25 +25,22 @@ class StateWatch(LatestStates):
         # lost messages are of no use, and a reliable reader that is not read may stall for good
         # after a gap in the network
         self._messages = FetchedMessages(node, depth=QUEUE, reliable=False)
-        self._latest: dict[tuple[int, bytes], bytes] = {}
+        self._kept: deque[bytes] = deque(maxlen=LATEST.kept)
         super().__init__(self._messages.topic_name, self._take_all)
 
     def forget(self) -> None:
         """Forget what came until now, so that `at_rest` and `everywhere` look again."""
         super().forget()
-        self._latest.clear()
+        self._kept.clear()
 
     def _take_all(self) -> Iterator[tuple[bytes, float]]:
         for message, info in self._messages.taken():
-            if len(self._latest) > QUEUE:
-                self._latest.clear()
-            # those of other joints have other names, behind the stamp, or another length
-            self._latest[len(message), message[12:48]] = message
+            self._kept.append(message)
             yield message, waiting_time(info)
 
     def everywhere(self) -> dict[str, float]:
         """Return the positions of all joints that have come since `forget` [rad or m]."""
-        states = [deserialize_message(each, JointState) for each in self._latest.values()]
+        states = [deserialize_message(each, JointState) for each in self._kept]
         return {n: q for each in states for n, q in zip(each.name, each.position, strict=False)}
 
     @property
