@@ -53,6 +53,7 @@ from robot_identification.simulation.controller import (
     TrajectoryController,
 )
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 STAMP = 1000.0
@@ -250,6 +251,7 @@ class DrivenController:
         self.publishes_state, self.velocity_factor = True, 1.0
         world.simulator.brake = self._brake  # type: ignore[method-assign]
         self.others: MotionError | None = None
+        self.description = String()
         self.statuses: dict[bytes, int] = {}
         self.connected = False
         self._notes: set[str] = set()
@@ -290,8 +292,15 @@ class DrivenController:
             return None
         world, simulator = self.world, self.world.simulator
         columns = [simulator.joints.index(joint) for joint in joints]
-        values = simulator.reference[0], simulator.plant.position, self.velocity()
-        return ControllerState(*(each[columns] for each in values), world.now, world.wall)
+        reference, measured = simulator.reference[0], simulator.plant.position
+        values = reference, measured, reference - measured, self.velocity()
+        return ControllerState(
+            simulator.follower.elapsed,
+            *(each[columns] for each in values),
+            round(1e9 * world.now),
+            world.wall,
+            simulator.follower.speed,
+        )
 
     def _brake(self, deceleration: np.ndarray) -> None:
         simulator, velocity = self.world.simulator, self.velocity()

@@ -15,8 +15,10 @@ import numpy as np
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
 
+from ...errors import ModelError
 from ...excitation.limits import joint_units
 from ...model.robot import Robot
+from ...model.urdf import parse_urdf, UrdfJoint
 from .options import Code, MotionError, Tick
 from .remote_nodes import call_again
 
@@ -30,12 +32,18 @@ Parameter of the versions that decelerate on a cancel, 4.39 and later in Jazzy, 
 A controller that does not know a parameter has it all the same if its parameter file has.
 """
 
+SCALING = ('speed_scaling_interface_name', 'speed_scaling.state_interface')
+"""Interfaces by which a robot, as by its slider, has a controller let time pass slower."""
+
 REQUIRED = ('joints', 'command_interfaces', 'state_interfaces', 'interpolation_method')
 ASKED = (
     *REQUIRED,
     'command_joints',
     'allow_partial_joints_goal',
     'use_sim_time',
+    'update_rate',
+    'cmd_timeout',
+    *SCALING,
     VERSION,
     DECELERATES,
 )
@@ -56,18 +64,29 @@ class Contract:
     """The controller's parameter."""
     summary: str
     """What was found and what follows, in a line."""
+    period: float | None = None
+    """Time between two updates, by which a stop may be late; None where it is not known [s]."""
+    shows_speed: bool = False
+    """Whether its state has the rate at which it lets time pass."""
+    remark: str = ''
+    """What its URDF has otherwise than the node's, in words; '' for nothing."""
 
 
-async def ask_contract(name: str, client: Any, robot: Robot, tick: Tick) -> Contract:
+async def ask_contract(
+    name: str, client: Any, robot: Robot, tick: Tick, description: str
+) -> Contract:
     """
     Ask a controller for its parameters, by a client of its ``get_parameters``.
+
+    The description is the URDF that is published in its namespace; '' for none.
 
     Raises `MotionError`: ``NO_CONTROLLER`` for one that does not answer, or does not interpolate;
     ``JOINTS_DIFFER`` where its joints are not the robot's.
     """
     values = await _ask(name, client, ASKED, tick)
     each = [DECELERATION.format(joint) for joint in values['joints'] or ()]
-    return contract(name, robot, {**values, **await _ask(name, client, each, tick)})
+    values |= await _ask(name, client, each, tick)
+    return contract(name, robot, values, description)
 
 
 async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict[str, Any]:
@@ -82,7 +101,7 @@ async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict
     return dict(zip(names, found, strict=True))
 
 
-def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
+def contract(name: str, robot: Robot, values: Mapping[str, Any], description: str) -> Contract:
     """Return what a controller's parameters come to; raise `MotionError` as `ask_contract`."""
     missing = [each for each in REQUIRED if not values.get(each)]
     method = values.get('interpolation_method')
@@ -92,7 +111,8 @@ def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
             text = f"interpolation_method of '{name}' is {method}, so it leaps: set it to splines"
         raise MotionError(Code.NO_CONTROLLER, text)
     _require_joints(name, robot.joints, values)
-    hold, deceleration = _hold(robot, values), None
+    joints, remark = _described(name, robot, description)
+    hold, deceleration = _hold(joints, values), None
     how = f'holds its position at once where a goal is canceled, since {hold}'
     if not hold:
         each = [values[DECELERATION.format(joint)] for joint in robot.joints]
@@ -104,7 +124,46 @@ def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
         how = f'stops by deceleration ({words}), {longest:.2g} s at most'
     commands = ' and '.join(values['command_interfaces'])
     summary = f"'{name}' commands {commands} by {method}, and {how}"
-    return Contract(deceleration, hold, bool(values.get('use_sim_time')), summary)
+    rate, timeout = (values.get(each) or 0.0 for each in ('update_rate', 'cmd_timeout'))
+    scaling = ', '.join(filter(None, map(values.get, SCALING)))
+    unknown = '' if rate else ', update_rate'
+    unknown += '' if description else ', robot_description'
+    unknown += f', its speed by {scaling}' if scaling and values.get(VERSION) is None else ''
+    parts = (
+        summary,
+        rate and f'{rate:g} updates a second',
+        timeout and f'a goal ends {timeout:g} s after its trajectory (cmd_timeout)',
+        unknown and f'not checked: {unknown[2:]}',
+    )
+    return Contract(
+        deceleration,
+        hold,
+        bool(values.get('use_sim_time')),
+        '; '.join(filter(None, parts)),
+        1.0 / rate if rate else None,
+        values.get(VERSION) is not None,
+        remark,
+    )
+
+
+def _described(name: str, robot: Robot, description: str) -> tuple[Mapping[str, UrdfJoint], str]:
+    """Return the joints that a controller's URDF has, and how they differ from the robot's."""
+    own = robot.contents.joints
+    if description in ('', robot.urdf):
+        return own, ''
+    try:
+        joints = parse_urdf(description).joints
+    except ModelError as error:
+        return own, f"the robot_description of '{name}' cannot be read: {error.message}"
+    differences = [
+        f"{key} of joint '{joint}' is {there} there and {here} here"
+        for joint in robot.joints
+        for key in ('type', 'lower', 'upper', 'velocity', 'effort')
+        for here, there in [(getattr(own[joint], key), getattr(joints.get(joint), key, 'missing'))]
+        if here != there
+    ]
+    words = f"the robot_description of '{name}' is not this node's: {'; '.join(differences)}"
+    return joints, words if differences else ''
 
 
 def _require_joints(name: str, joints: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -130,7 +189,7 @@ def _require_joints(name: str, joints: Sequence[str], values: Mapping[str, Any])
         )
 
 
-def _hold(robot: Robot, values: Mapping[str, Any]) -> str:
+def _hold(joints: Mapping[str, UrdfJoint], values: Mapping[str, Any]) -> str:
     """Return why joint_trajectory_controller holds at once; '' where it decelerates."""
     if not values.get(DECELERATES):
         return f'{DECELERATES} is not true'
@@ -139,7 +198,7 @@ def _hold(robot: Robot, values: Mapping[str, Any]) -> str:
     if 'velocity' not in values['state_interfaces']:
         return 'its state_interfaces have no velocity'
     for joint in values['joints']:
-        name, urdf = DECELERATION.format(joint), robot.contents.joints.get(joint)
+        name, urdf = DECELERATION.format(joint), joints.get(joint)
         if not (values.get(name) or 0.0) > 0.0:
             return f'{name} is not positive'
         if urdf is None or not np.isfinite(urdf.velocity):

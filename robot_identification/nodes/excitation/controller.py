@@ -23,28 +23,16 @@ from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
+from std_msgs.msg import String
 
 from ...excitation.trajectories import PointTrajectory
 from ...model.robot import Robot
 from ..common import LATCHED
 from ..common.joint_states import names_of
-from ..common.messages import (
-    duration_message,
-    goal_mark,
-    message_of,
-    nanoseconds,
-    seconds,
-)
+from ..common.messages import duration_message, goal_mark, message_of
 from ..common.requests import SERVICES
 from .contract import ask_contract, Contract
-from .controller_state import (
-    columns_of,
-    ControllerState,
-    Ending,
-    Progress,
-    PublishedState,
-    velocities_of,
-)
+from .controller_state import ControllerState, Ending, PublishedState
 from .options import Code, code_name, MotionError, raise_if, Tick
 from .remote_nodes import APPEARS_SECONDS, call_again, wait_for
 
@@ -107,6 +95,8 @@ class Controller:
         Of its goals, by their ids.
     uses_sim_time:
         Its parameter, once it was asked.
+    description:
+        The latest robot_description in its namespace.
 
     """
 
@@ -133,6 +123,13 @@ class Controller:
             GoalStatusArray, self._status_topic, self._note, LATCHED, callback_group=group
         )
         self._state = PublishedState(node, f'{self.name}/controller_state')
+        # what the controller manager takes its URDF from
+        self.description = String()
+        topic = f'{self.name.rpartition("/")[0]}/robot_description'
+        node.create_subscription(String, topic, self._describe, LATCHED, callback_group=group)
+
+    def _describe(self, message: String) -> None:
+        self.description = message
 
     # ---------------------------------------------------------------------- before a motion
 
@@ -167,7 +164,9 @@ class Controller:
         Raises `MotionError` as `ask_contract` does, and ``NO_CONTROLLER`` where it is not there.
         """
         await self._appear(lambda: not self.gone, self._discovered - time.monotonic(), tick)
-        found = await ask_contract(self.name, self._asked, robot, tick)
+        description = self.description.data
+        found = await ask_contract(self.name, self._asked, robot, tick, description)
+        self.note(found.remark)
         self.uses_sim_time = found.uses_sim_time
         if found.summary not in self._notes:
             self._notes.add(found.summary)
@@ -358,7 +357,7 @@ class SentGoal:
         self._id = GoalInfo().goal_id
         self._id.uuid = np.frombuffer(mark + uuid.uuid4().bytes[len(mark) :], np.uint8)
         self._accepted: bool | None = None
-        self.progress: Progress | None = None
+        self.progress: ControllerState | None = None
         self.heard = self._unwanted = False
         self.trouble = 'DOES NOT ANSWER'
         self._ending: Ending | None = None
@@ -425,18 +424,5 @@ class SentGoal:
         self._ending = Ending(answer.status, code, result.error_string)
 
     def _note(self, message: Any) -> None:
-        feedback = message.feedback
-        columns = columns_of(feedback.joint_names, self._joints)
-        if columns is None:
-            return
-        count = len(feedback.joint_names)
-        points = feedback.desired, feedback.actual, feedback.error
-        if any(len(point.positions) != count for point in points):
-            return
-        desired, actual, error = (np.array(point.positions)[columns] for point in points)
-        elapsed = seconds(feedback.desired.time_from_start)
-        velocity = velocities_of(feedback.actual, columns)
-        stamp = nanoseconds(feedback.header.stamp)
-        self.progress = Progress(
-            elapsed, desired, actual, error, velocity, time.monotonic(), stamp
-        )
+        found = ControllerState.from_message(message.feedback, self._joints, time.monotonic())
+        self.progress = found or self.progress

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
-from trajectory_msgs.msg import JointTrajectoryPoint
 
 from ...online.latest_states import LATEST
 from ..common.joint_states import FetchedMessages, waiting_time
-from ..common.messages import seconds
+from ..common.messages import nanoseconds, seconds
 
 QUEUE = 10
 """Messages of the controller's state that may wait to be fetched."""
@@ -26,35 +25,46 @@ STALE = 5.0
 
 @dataclass(frozen=True)
 class ControllerState:
-    """State that the controller publishes."""
-
-    reference: np.ndarray
-    measured: np.ndarray
-    """(n_joints,) positions that it wants and measures [rad or m]."""
-    velocity: np.ndarray
-    """(n_joints,) that it measures, and brakes from; NaN where it does not [rad/s or m/s]."""
-    time: float
-    """By its stamp [s]."""
-    received: float
-    """When it arrived, by this machine's steady clock [s]."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Feedback of the controller on the goal."""
+    """State that a controller publishes, or gives as feedback on its goal."""
 
     elapsed: float
-    """Time on the trajectory [s]; 0 where the controller does not report it."""
-    desired: np.ndarray
-    actual: np.ndarray
+    """Time on the trajectory [s]; 0 where it is not reported."""
+    reference: np.ndarray
+    measured: np.ndarray
     error: np.ndarray
     """(n_joints,) wanted and measured positions, and their difference [rad or m]."""
     velocity: np.ndarray
-    """(n_joints,) as of `ControllerState`."""
+    """(n_joints,) that it measures, and brakes from; NaN where it does not [rad/s or m/s]."""
+    stamp: int
+    """When it was made, by the controller's clock [ns]; 0 where it is not reported."""
     received: float
     """When it arrived, by this machine's steady clock [s]."""
-    stamp: int = 0
-    """When it was made, by the controller's clock [ns]; 0 where it is not reported."""
+    speed: float = 1.0
+    """Rate at which it lets the time of a trajectory pass."""
+
+    @classmethod
+    def from_message(
+        cls, message: Any, joints: Sequence[str], received: float
+    ) -> ControllerState | None:
+        """Return that of a state or a feedback, in the order of ``joints``; None without them."""
+        wanted, measured = (
+            (message.reference, message.feedback)
+            if hasattr(message, 'reference')
+            else (message.desired, message.actual)
+        )
+        place = {name: i for i, name in enumerate(message.joint_names)}
+        parts = wanted.positions, measured.positions, message.error.positions, measured.velocities
+        count, columns = len(place), [place.get(joint) for joint in joints]
+        if None in columns or any(len(each) != count for each in parts[:3]):
+            return None
+        reference, at, error = (np.array(each)[columns] for each in parts[:3])
+        if not np.isfinite([reference, at, error]).all():
+            return None
+        unknown = np.full(count, np.nan)
+        velocity = (np.array(parts[3]) if len(parts[3]) == count else unknown)[columns]
+        elapsed, stamp = seconds(wanted.time_from_start), nanoseconds(message.header.stamp)
+        speed = getattr(message, 'speed_scaling_factor', 1.0)
+        return cls(elapsed, reference, at, error, velocity, stamp, received, speed)
 
 
 @dataclass(frozen=True)
@@ -89,16 +99,7 @@ class PublishedState:
         if self._latest is None:
             return None
         message, received = self._latest
-        columns = columns_of(message.joint_names, joints or message.joint_names)
-        values = message.reference.positions, message.feedback.positions
-        if columns is None or any(len(each) != len(message.joint_names) for each in values):
-            return None
-        reference, measured = (np.array(each)[columns] for each in values)
-        if not np.isfinite([reference, measured]).all():
-            return None
-        velocity = velocities_of(message.feedback, columns)
-        stamp = seconds(message.header.stamp)
-        return ControllerState(reference, measured, velocity, stamp, received)
+        return ControllerState.from_message(message, joints or message.joint_names, received)
 
 
 class ControllerRest:
@@ -115,10 +116,11 @@ class ControllerRest:
         if state is None or max(self._begin, time.monotonic() - STALE) > state.received:
             return False
         # a clock that was set back begins again, as a robot that has moved
-        if since is None or state.time < since.time or _moved(since, state) > tolerance:
+        if since is None or state.stamp < since.stamp or _moved(since, state) > tolerance:
             self._since = state
             return False
-        passed = min(state.time - since.time, state.received - since.received)
+        stamps = 1e-9 * (state.stamp - since.stamp)
+        passed = min(stamps, state.received - since.received)
         return passed >= LATEST.rest_seconds
 
 
@@ -126,15 +128,3 @@ def _moved(since: ControllerState, state: ControllerState) -> float:
     """Return how far the reference or the measured position has moved."""
     moved = state.reference - since.reference, state.measured - since.measured
     return float(np.abs(moved).max())
-
-
-def columns_of(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None:
-    """Return where the joints are in the controller's order; None where one is missing."""
-    order = {name: place for place, name in enumerate(theirs)}
-    return [order[name] for name in joints] if order.keys() >= set(joints) else None
-
-
-def velocities_of(point: JointTrajectoryPoint, columns: Sequence[int]) -> np.ndarray:
-    """Return the velocities of some columns; NaN where the point has none."""
-    found = np.array(point.velocities)
-    return found[columns] if found.size > max(columns) else np.full(len(columns), np.nan)

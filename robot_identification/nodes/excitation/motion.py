@@ -39,6 +39,9 @@ ANSWER_SECONDS = 1.5
 GONE_SECONDS = 4.0
 """Time for which a controller that is gone is asked again [s]."""
 
+LONGER = 1.05
+"""Times its planned duration above which that of a motion, which ends in time, is told."""
+
 HELD = 1e-4
 """How far a controller's reference may be from where the motion begins [rad or m]."""
 
@@ -94,6 +97,12 @@ class MotionRun:
             await recorded.stop(error)
             raise
         await recorded.stop()
+        took, planned = self.report.result.duration, motion.trajectory.duration
+        if took > LONGER * planned + self.options.settle_time:
+            self.controller.note(
+                f'the motion took {took:.4g} s, and {planned:.4g} s were planned: the controller '
+                'has let time pass more slowly (speed scaling), and it shows less of the inertias'
+            )
 
     async def _follow(self, motion: CheckedMotion) -> None:
         """Send the motion, and watch it until the robot rests at its end; cancel it otherwise."""
@@ -113,6 +122,7 @@ class MotionRun:
                     f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
                     'controller, or raise rest_tolerance',
                 )
+            raise_if(self._watch.missed())
         except Exception as error:
             # a fault of ours, too: nobody would watch the motion any more
             self.report.result.duration = self.states.time - begin

@@ -66,6 +66,8 @@ class Start:
     """(n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold."""
     remark: str = ''
     """Why the controller holds at once, or what is not known, in words; '' for nothing."""
+    period: float | None = None
+    """Time between two updates of the controller; None where that is not known [s]."""
     stops_known: bool = True
     """Whether there is a controller whose stops can be checked."""
 
@@ -180,10 +182,12 @@ class MotionCheck:
         if start.stops_known:
             stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
         motion, robot = self.with_approach, self.robot
+        tolerance = tracking_tolerances(robot, self.settings.tracking_tolerance)
+        _require_updates(motion, start.period or 0.0, tolerance)
         return CheckedMotion(
             motion,
             0.0 if self.approach is None else self.approach.duration,
-            tracking_tolerances(robot, self.settings.tracking_tolerance),
+            tolerance,
             stop,
             limits,
             robot.limits.effort,
@@ -225,6 +229,19 @@ class MotionCheck:
         with _refused('if the motion were canceled: '):
             model = collisions.model(robot, self.settings)
             return check_stops(robot, self.with_approach, limits, start.deceleration, model)
+
+
+def _require_updates(motion: PointTrajectory, period: float, tolerance: np.ndarray) -> None:
+    """Require that a stop which begins an update later is within what distances are kept for."""
+    step = period * np.abs(motion.velocity).max(axis=0)
+    joint = int((step / tolerance).argmax())
+    if step[joint] > tolerance[joint]:
+        raise MotionError(
+            Code.INVALID_TRAJECTORY,
+            f"joint '{motion.joints[joint]}' moves by {step[joint]:.3g} between two updates of "
+            f'the controller, whose update_rate is {1.0 / period:.4g} Hz, and '
+            f'planner.tracking_tolerance is {tolerance[joint]:g}: raise the rate, or move slower',
+        )
 
 
 REFUSALS = (

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from std_msgs.msg import Empty
 
 from ..common.joint_states import names_of
-from .controller_state import Progress
+from .controller_state import ControllerState
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .options import Code, ExecutionOptions, MotionError, Report
@@ -46,13 +46,12 @@ class WatchConstants:
     """Most instants of a search."""
     report_seconds: float = 0.2
     """Longest time between two reports for velocities to be compared [s]."""
-    velocity_seconds: float = 0.3
+    velocity_seconds: float = 0.25
     """Time off to one side after which measured velocities are not trusted [s]."""
-    velocity_shares: tuple[float, float] = 0.05, 0.4
-    """
-    Shares of the velocity limit and of the velocity by which true ones may differ: by noise, and a
-    filter of 50 ms.
-    """
+    velocity_shares: tuple[float, float] = 0.05, 0.3
+    """Shares of the velocity limit and of the velocity by which true ones may differ."""
+    filter_seconds: float = 0.15
+    """Time over which a driver may filter velocities: three time constants of 50 ms [s]."""
     step_share: float = 0.25
     """Share of the velocity limits by which a stop may begin with another velocity."""
     end_seconds: float = 0.5
@@ -107,9 +106,10 @@ class MotionWatch:
         self.elapsed = 0.0
         self._since = self._looked = time.monotonic()
         self._resumed = -np.inf
-        self._progress: Progress | None = None
+        self._progress: ControllerState | None = None
         self._lost = self._false = ''
-        self._off = np.full(len(motion.trajectory.joints), np.nan)
+        self._off = self._beyond = np.full(len(motion.trajectory.joints), np.nan)
+        self._changes: deque[tuple[int, np.ndarray]] = deque()
         self._counted = self.states.count
         self._contradictions: deque[float] = deque()
         effort = self.states.effort(self.options.effort_time)
@@ -119,7 +119,7 @@ class MotionWatch:
         # growth of the unpredicted efforts, as shares of their limits
         self._strain: deque[tuple[float, np.ndarray]] = deque()
 
-    def reason(self, progress: Progress | None) -> MotionError | None:
+    def reason(self, progress: ControllerState | None) -> MotionError | None:
         """Return why the motion has to end, or None; called at each look."""
         now = time.monotonic()
         if now - self._looked > WATCH.held_up_seconds:
@@ -138,7 +138,7 @@ class MotionWatch:
 
     # -------------------------------------------------------------------- by the controller
 
-    def _advance(self, progress: Progress) -> None:
+    def _advance(self, progress: ControllerState) -> None:
         """Find the place on the motion that the controller has come to."""
         self._judge_velocities(self._progress, progress)
         self._progress = progress
@@ -152,19 +152,19 @@ class MotionWatch:
         feedback.progress = min(self.elapsed / motion.trajectory.duration, 1.0)
         feedback.phase = 'moving_to_start' if self.elapsed < motion.approach else 'exciting'
 
-    def _place(self, progress: Progress) -> float | None:
+    def _place(self, progress: ControllerState) -> float | None:
         """Return the time on the motion of the state that the controller wants; None if off it."""
         trajectory = self._motion.trajectory
         reported = min(progress.elapsed, trajectory.duration)
         planned = trajectory.sample(np.array([reported])).position[0]
-        if reported > 0.0 and np.abs(planned - progress.desired).max() <= WATCH.path_distance:
+        if reported > 0.0 and np.abs(planned - progress.reference).max() <= WATCH.path_distance:
             self._lost = ''
             return reported
         for ahead in (WATCH.search_seconds, trajectory.duration):
             end = min(self.elapsed + ahead, trajectory.duration)
             count = int(min((end - self.elapsed) * WATCH.search_rate, WATCH.most_instants)) + 2
             times = np.linspace(self.elapsed, end, count)
-            away = np.abs(trajectory.sample(times).position - progress.desired).max(axis=1)
+            away = np.abs(trajectory.sample(times).position - progress.reference).max(axis=1)
             found = np.flatnonzero(away <= WATCH.path_distance)
             if found.size:
                 # the nearest one around the first that is near
@@ -173,27 +173,37 @@ class MotionWatch:
                 self._lost = ''
                 return float(times[near])
         joint = int(np.abs(trajectory.sample(np.array([self.elapsed])).position[0]
-                           - progress.desired).argmax())  # fmt: skip
+                           - progress.reference).argmax())  # fmt: skip
         self._lost = (
             f"the controller follows another motion: it wants joint '{trajectory.joints[joint]}' "
-            f'at {progress.desired[joint]:.4g}, which the one that was sent does not; see who '
+            f'at {progress.reference[joint]:.4g}, which the one that was sent does not; see who '
             'else commands it'
         )
         return None
 
-    def _judge_velocities(self, before: Progress | None, now: Progress) -> None:
+    def _judge_velocities(self, before: ControllerState | None, now: ControllerState) -> None:
         """Note whether measured velocities, which stops begin with, are those of positions."""
-        before_off, limits = self._off, self._motion.limits
+        before_beyond, limits = self._beyond, self._motion.limits
         passed = 0.0 if before is None else 1e-9 * (now.stamp - before.stamp)
         if before is None or not 0.0 < passed < WATCH.report_seconds or not self._motion.stop:
-            self._off = np.full(len(now.velocity), np.nan)
+            self._off = self._beyond = np.full(len(now.velocity), np.nan)
             self._true = np.full(len(now.velocity), now.stamp)
+            self._changes.clear()
             return
-        change = (now.actual - before.actual) / passed
-        noise, share = WATCH.velocity_shares
+        change = (now.measured - before.measured) / passed
         self._off = now.velocity - change
-        true = np.abs(self._off) <= noise * limits.velocity + share * np.abs(change)
-        self._true = np.where(true | (self._off * before_off < 0.0), now.stamp, self._true)
+        # what a low-pass filter returns lies between what has gone into it, and the velocity in
+        # the moment of a report between the mean ones before and after it
+        self._changes.append((now.stamp, change))
+        while 1e-9 * (before.stamp - self._changes[0][0]) > WATCH.filter_seconds:
+            self._changes.popleft()
+        changes = np.array([each for _, each in self._changes])
+        nearest = before.velocity.clip(changes.min(axis=0), changes.max(axis=0))
+        self._beyond = before.velocity - nearest
+        noise, share = WATCH.velocity_shares
+        bound = noise * limits.velocity + share * np.abs(nearest)
+        true = (np.abs(self._beyond) <= bound) | (self._beyond * before_beyond < 0.0)
+        self._true = np.where(true, now.stamp, self._true)
         j = int(self._true.argmin())
         if not self._false and 1e-9 * (now.stamp - self._true[j]) >= WATCH.velocity_seconds:
             unit = limits.units[j]
@@ -220,7 +230,7 @@ class MotionWatch:
         if self._progress is None:
             return False
         trajectory = self._motion.trajectory
-        away = np.abs(self._progress.desired - trajectory.position[-1])
+        away = np.abs(self._progress.reference - trajectory.position[-1])
         late = self.elapsed >= trajectory.duration - WATCH.end_seconds
         return bool(late and away.max() <= self.options.rest_tolerance)
 
@@ -246,7 +256,7 @@ class MotionWatch:
         error = np.maximum(np.abs(self._progress.error), self._away())
         worst = int(np.argmax(error / np.maximum(motion.tolerance, 1e-9)))
         begin, end = motion.trajectory.sample(np.array([0.0, self.elapsed])).position
-        moved = np.abs(self._progress.actual - begin).max() > self.options.rest_tolerance
+        moved = np.abs(self._progress.measured - begin).max() > self.options.rest_tolerance
         if not moved and np.abs(end - begin).max() > self.options.rest_tolerance:
             cause = 'see whether its drives are on and its brakes open: it has not moved at all'
         else:
@@ -265,6 +275,13 @@ class MotionWatch:
         else:
             text = f"joint '{joints[worst]}' is {error[worst]:.4g} away from its path; {bound}"
         return MotionError(Code.TRACKING_ERROR, f'{text}: {cause}')
+
+    def missed(self) -> MotionError | None:
+        """Return an error for a robot that rests elsewhere than where the motion ends."""
+        away = np.abs(self.states.sample().position - self._motion.trajectory.position[-1])
+        # joint states may be off by a bound of their own
+        bound = self._motion.tolerance + self.options.start_tolerance
+        return self.untracked('it has reached its goal') if (away > bound).any() else None
 
     def _silence(self, now: float) -> MotionError | None:
         """Return an error where the controller reports nothing."""
@@ -310,7 +327,7 @@ class MotionWatch:
             return None
         text = (
             f"the joint states have joint '{motion.trajectory.joints[worst]}' at "
-            f'{position[worst]:.4g}, and the controller at {self._progress.actual[worst]:.4g}'
+            f'{position[worst]:.4g}, and the controller at {self._progress.measured[worst]:.4g}'
         )
         behind = self._behind(position)
         if behind is None:

@@ -22,6 +22,9 @@ from .remote_nodes import APPEARS_SECONDS
 STATE_SECONDS = 1.0
 """How long a fresh state may take before a motion [s]."""
 
+SLOWER = 0.99
+"""Rate of a controller's time below which that is said."""
+
 CONTEST_SECONDS = 1.0
 """Time over which positions are compared where there are several publishers [s]."""
 
@@ -50,12 +53,14 @@ class StartCheck:
         self._require_agreement(state)
         if found.deceleration is not None:
             self._require_velocities(state)
-        return Start(state.reference, found.deceleration, found.hold)
+        if found.shows_speed:
+            self._require_speed(state)
+        return Start(state.reference, found.deceleration, found.hold, found.period)
 
     async def resting_position(self, robot: Robot) -> np.ndarray:
         """Wait for fresh joint states of a robot at rest; return its position (n_joints,)."""
         position = await self._rested()
-        places = self.states.everywhere()
+        places = self.states.everywhere() if robot.locked else {}
         for joint, place in robot.locked.items():
             unit = robot.contents.joints[joint].unit
             if not abs(places.get(joint, place) - place) <= APART[unit]:
@@ -137,7 +142,7 @@ class StartCheck:
                 f'{topic} has had no state for {silence:.2g} s: see whether the controller is '
                 'still active',
             )
-        if state.time == fresh.time:
+        if state.stamp == fresh.stamp:
             return MotionError(
                 Code.NO_CONTROLLER,
                 f'the stamps of {topic} stand still, and a motion would with them: see whether '
@@ -183,6 +188,22 @@ class StartCheck:
                 'would decelerate: see the driver, or set constraints.decelerate_on_cancel to '
                 'false',
             )
+
+    def _require_speed(self, state: ControllerState) -> None:
+        """Require that the controller lets time pass; say so where it is slower than planned."""
+        words = f"'{self.controller.name}' lets time pass at {state.speed:.0%} of its rate"
+        if state.speed <= 0.0:
+            raise MotionError(
+                Code.NO_CONTROLLER,
+                f'{words} (speed_scaling_factor), so nothing would move: release the protective '
+                "stop, or raise the robot's slider",
+            )
+        self.controller.note(
+            f'{words} (speed_scaling_factor): the motion takes longer, and shows less of the '
+            'inertias'
+            if state.speed < SLOWER
+            else ''
+        )
 
     def _missing(self) -> MotionError:
         """Return the error for joint states that do not come, or no longer."""

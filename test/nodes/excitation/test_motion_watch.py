@@ -17,7 +17,7 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation import motion_watch
-from robot_identification.nodes.excitation.controller_state import Progress
+from robot_identification.nodes.excitation.controller_state import ControllerState
 from robot_identification.nodes.excitation.motion_checks import CheckedMotion, predicted_effort
 from robot_identification.nodes.excitation.options import Code, ExecutionOptions, Report
 
@@ -89,7 +89,8 @@ class Watched:
         self.watch.begin(motion)
         self.progress, self._looks = None, 0
         self.error, self.desired, self.elapsed, self.told = np.zeros(2), None, 0.0, True
-        self.silent, self.delay = False, 0.0
+        self.silent, self.delay, self.every = False, 0.0, 5
+        self.velocity = lambda now: np.full(2, np.nan)
 
     def look(self, count=1, rate=1.0):
         """Let some looks pass; return the reason, or None."""
@@ -97,7 +98,7 @@ class Watched:
             self.wall[0] += LOOK
             self.elapsed += rate * LOOK
             self.states.now, self.states.count = self.elapsed, self.states.count + 1
-            if self._looks % 5 == 0 and not self.silent:
+            if self._looks % self.every == 0 and not self.silent:
                 self._tell()
             self._looks += 1
             reason = self.watch.reason(self.progress)
@@ -109,14 +110,14 @@ class Watched:
         now = max(self.elapsed - self.delay, 0.0)
         desired = self.motion.trajectory.sample(np.array([now])).position[0]
         desired = desired if self.desired is None else self.desired
-        self.progress = Progress(
+        self.progress = ControllerState(
             now if self.told else 0.0,
             desired,
             desired - self.error,
             self.error,
-            np.full(2, np.nan),
-            self.wall[0],
+            self.velocity(now),
             round(1e9 * (100.0 + now)),
+            self.wall[0],
         )
 
 
@@ -397,3 +398,26 @@ def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
     assert 'no sign of life' in watch.reason(options).message
     watch.restart()
     assert watch.reason(options) is None
+
+
+@pytest.mark.parametrize('every', [5, 15])
+@pytest.mark.parametrize('constant', [0.0, 0.05])
+@pytest.mark.parametrize('factor', [1.0, 0.5, 0.0, -1.0])
+def test_false_velocities_are_told_from_filtered_ones(robot, wall, factor, constant, every):
+    """Of a driver with a low-pass filter, by reports every 50 or 150 ms."""
+    time = np.array([0.0, 0.3, 1.0, 1.4, 2.1, 2.5, 3.2, 3.5])
+    velocity = np.array([0.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 0.0])[:, None] * [2.5, -1.0]
+    steps = 0.5 * (velocity[1:] + velocity[:-1]) * np.diff(time)[:, None]
+    position = np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
+    trajectory = PointTrajectory(robot.joints, time, position, velocity)
+    watched = Watched(replace(checked(robot, trajectory), stop=0.3), wall)
+    watched.states.efforts, watched.every = None, every
+    fine = np.arange(0.0, trajectory.duration, 1e-3)
+    share = 1.0 - np.exp(-1e-3 / constant) if constant else 1.0
+    filtered = trajectory.sample(fine).velocity.copy()
+    for row in range(1, len(fine)):
+        filtered[row] = share * filtered[row] + (1.0 - share) * filtered[row - 1]
+    watched.velocity = lambda now: factor * filtered[min(int(1e3 * now), len(fine) - 1)]
+    watched.look(int(trajectory.duration / LOOK))
+    distrust = watched.watch.distrust
+    assert (distrust is None) == (factor == 1.0), distrust

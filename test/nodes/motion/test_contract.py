@@ -11,7 +11,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from robot_identification.nodes.common.messages import trajectory_points
 from robot_identification.nodes.excitation.remote_nodes import ANSWER_SECONDS
-from robot_identification.simulation.controller import Constraints
+from robot_identification.simulation.controller import Constraints, Outcome
 from robot_identification_msgs.action import Excite
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf'
@@ -141,6 +141,82 @@ def test_what_was_found_of_the_controller_is_logged_in_one_line(cell, move):
         cell.preview(trajectory=move(0.2 * GOAL))
     line = f'{NAME} commands position by splines, and stops by deceleration'
     assert cell.output.count(f'{line} (12 rad/s^2, 12 rad/s^2), 0.25 s at most') == 1
+
+
+@pytest.mark.parametrize(
+    ('changed', 'words'),
+    [
+        ({}, '0.25 s at most; 200 updates a second; not checked: robot_description'),
+        ({'update_rate': 0}, 'at most; not checked: update_rate, robot_description'),
+        ({'cmd_timeout': 2.0}, 'a goal ends 2 s after its trajectory (cmd_timeout)'),
+        (
+            {
+                'speed_scaling_interface_name': 'speed_scaling/speed_scaling_factor',
+                'speed_scaling.initial_scaling_factor': None,
+            },
+            'robot_description, its speed by speed_scaling/speed_scaling_factor',
+        ),
+    ],
+)
+def test_what_is_not_checked_of_a_controller_is_told_in_that_line(cell, move, changed, words):
+    cell.controller.parameters |= {k: v for k, v in changed.items() if v is not None}
+    for name in (k for k, v in changed.items() if v is None):
+        del cell.controller.parameters[name]
+    cell.preview(trajectory=move(0.2 * GOAL))
+    assert words in cell.output.split(f'{NAME} commands')[1].splitlines()[0]
+
+
+def test_a_controller_that_updates_rarely_moves_no_faster_than_the_tolerance_bears(cell, move):
+    """A stop may begin an update late."""
+    cell.controller.parameters['update_rate'] = 20
+    words = 'between two updates of the controller, whose update_rate is 20 Hz'
+    refused(cell, Code.INVALID_TRAJECTORY, words, trajectory=move(GOAL))
+    assert cell.excite(trajectory=move(GOAL, speed=0.2), dry_run=True)[1].error_code == 0
+
+
+def test_another_urdf_of_the_controller_is_told_and_its_stops_are_those_by_it(cell, move):
+    """Without a velocity limit it holds at once, whatever the node's own URDF has."""
+    text = (URDF / 'zollo_planar_2r.urdf').read_text()
+    cell.controller.description.data = text
+    cell.preview(trajectory=move(0.2 * GOAL))
+    assert 'is not this node' not in cell.output
+    cell.controller.description.data = text.replace('velocity="3"', 'velocity="0"')
+    answer = cell.preview(trajectory=move(0.2 * GOAL))
+    assert "the URDF has no velocity limit of joint 'joint_1'" in answer.message
+    words = f"the robot_description of {NAME} is not this node's: velocity of joint 'joint_1' is"
+    assert cell.output.count(words) == 1
+    cell.controller.description.data = text.replace('joint_2', 'elbow')
+    cell.preview(trajectory=move(0.2 * GOAL))
+    assert "type of joint 'joint_2' is missing there" in cell.output
+
+
+def test_a_controller_that_lets_time_pass_slowly_is_told_and_watched_as_well(cell, move):
+    """As by the slider of a robot; one that lets none pass would move nothing."""
+    cell.world.simulator.scale_speed(0.3)
+    cell.pass_time(2.0)
+    _, result, _ = cell.excite(trajectory=move(GOAL))
+    assert result.error_code == 0, result.error_msg
+    assert result.duration > 2.5 * result.planned_duration
+    assert f'{NAME} lets time pass at 30% of its rate' in cell.output
+    assert f'the motion took {result.duration:.4g} s' in cell.output
+    cell.world.simulator.scale_speed(0.0)
+    cell.pass_time(2.0)
+    del cell.controller.goals[:]
+    words = 'at 0% of its rate (speed_scaling_factor)', 'protective stop'
+    refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL, start=GOAL))
+
+
+def test_a_controller_that_calls_half_a_motion_done_is_not_believed(cell, move):
+    """As one whose cmd_timeout has passed: it holds, and finds itself at its goal."""
+
+    def end(feedback):
+        if feedback and 0.4 < feedback[-1].progress < 1.0:
+            cell.controller.goals[-1].goal.outcome = Outcome.SUCCEEDED
+            cell.world.simulator.follower.hold(cell.world.simulator.plant.position)
+
+    _, result, _ = cell.excite(end, trajectory=move(GOAL, speed=0.1))
+    assert result.error_code == Code.TRACKING_ERROR, result.error_msg
+    assert 'the controller says it has reached its goal' in result.error_msg
 
 
 # ------------------------------------------------------------------------------------- the state
