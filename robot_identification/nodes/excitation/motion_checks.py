@@ -18,6 +18,7 @@ from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import Preview
 from trajectory_msgs.msg import JointTrajectory
 
+from ...data.recording import Motion
 from ...errors import collected_warnings, ExcitationError
 from ...excitation.collisions import (
     collision_settings,
@@ -49,6 +50,9 @@ MOST_POINTS = 200_000
 
 EFFORT_RATE = 100.0
 """Rate at which efforts are predicted, for comparison with the measured ones [Hz]."""
+
+CREEP = 1e-3
+"""Share of the speed of a motion at which dry friction and gravity alone are left."""
 
 THERE = 1e-6
 """How far from the start of a trajectory the robot needs no way to it [rad or m]."""
@@ -96,22 +100,33 @@ class CheckedMotion:
     effort_limit: np.ndarray
     """(n_joints,) the robot's own, infinite where there is none [N m or N]."""
     effort: np.ndarray
-    """(n, n_joints) predicted along the trajectory, every 1 / `EFFORT_RATE` [N m or N]."""
+    """
+    (2, n, n_joints) predicted along the trajectory, every 1 / `EFFORT_RATE`: as it is planned, and
+    as slowly as can be, with gravity and dry friction alone [N m or N].
+    """
 
-    def effort_range(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lowest and highest predicted efforts (n_joints,) between two times."""
+    def effort_range(
+        self, begin: float, end: float, slower: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Return the lowest and highest predicted efforts (n_joints,) between two times.
+
+        Those of a motion that is ``slower`` than planned lie between both.
+        """
         first = max(int(np.floor(begin * EFFORT_RATE)), 0)
         last = max(int(np.ceil(end * EFFORT_RATE)), 0) + 1
-        rows = self.effort[min(first, len(self.effort) - 1) : last]
-        return rows.min(axis=0), rows.max(axis=0)
+        rows = self.effort[: 1 + slower, min(first, self.effort.shape[1] - 1) : last]
+        return rows.min(axis=(0, 1)), rows.max(axis=(0, 1))
 
 
 def predicted_effort(robot: Robot, trajectory: PointTrajectory) -> np.ndarray:
-    """Return the efforts (n, n_joints) of a trajectory by the URDF, at `EFFORT_RATE`."""
+    """Return the efforts (2, n, n_joints) of a trajectory by the URDF, as of `CheckedMotion`."""
     effort = nominal_effort(robot)
     time = np.arange(0.0, trajectory.duration + 1.0 / EFFORT_RATE, 1.0 / EFFORT_RATE)
     blocks = (time[first : first + _BLOCK] for first in range(0, time.size, _BLOCK))
-    return np.concatenate([effort(trajectory.sample(block)) for block in blocks])
+    motions = [trajectory.sample(block) for block in blocks]
+    slow = [Motion(m.position, CREEP * m.velocity, 0.0 * m.acceleration) for m in motions]
+    return np.stack([np.concatenate([effort(m) for m in each]) for each in (motions, slow)])
 
 
 class CollisionModelCache:

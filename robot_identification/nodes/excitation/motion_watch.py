@@ -62,6 +62,8 @@ class WatchConstants:
     """Joint states which contradict the feedback that end a motion."""
     contradiction_seconds: tuple[float, float] = 0.2, 1.0
     """Least time between them, since the controller may notice it itself, and most [s]."""
+    slower_share: float = 0.9
+    """Rate of the motion's time below which it is slower than planned."""
     effort_lag: float = 0.1
     """Delay of efforts and drives behind the trajectory that is normal [s]."""
     contact_share: float = 0.1
@@ -105,7 +107,7 @@ class MotionWatch:
         self._motion = motion
         self.elapsed = 0.0
         self._since = self._looked = time.monotonic()
-        self._resumed = -np.inf
+        self._resumed, self._slower = -np.inf, False
         self._progress: ControllerState | None = None
         self._lost = self._false = ''
         self._off = self._beyond = np.full(len(motion.trajectory.joints), np.nan)
@@ -140,14 +142,16 @@ class MotionWatch:
 
     def _advance(self, progress: ControllerState) -> None:
         """Find the place on the motion that the controller has come to."""
-        self._judge_velocities(self._progress, progress)
-        self._progress = progress
+        before, self._progress = self._progress, progress
+        self._judge_velocities(before, progress)
         motion, result, feedback = self._motion, self.report.result, self.report.feedback
         error = float(np.abs(progress.error).max())
         feedback.tracking_error = error
         result.max_tracking_error = max(result.max_tracking_error, error)
         place = self._place(progress)
         if place is not None:
+            passed = 0.0 if before is None else 1e-9 * (progress.stamp - before.stamp)
+            self._slower = place - self.elapsed < WATCH.slower_share * passed
             self.elapsed = max(self.elapsed, place)
         feedback.progress = min(self.elapsed / motion.trajectory.duration, 1.0)
         feedback.phase = 'moving_to_start' if self.elapsed < motion.approach else 'exciting'
@@ -404,7 +408,7 @@ class MotionWatch:
         """Note how far efforts are from the predicted ones; return an error where too far."""
         motion, options = self._motion, self.options
         begin = self.elapsed - options.effort_time - WATCH.effort_lag
-        low, high = motion.effort_range(begin, self.elapsed + self._ahead())
+        low, high = motion.effort_range(begin, self.elapsed + self._ahead(), self._slower)
         away = np.nan_to_num(_outside(measured, low, high) / motion.effort_limit)
         now = time.monotonic()
         self._strain.append((now, away))

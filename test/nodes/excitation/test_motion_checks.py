@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
+from robot_identification.data.recording import Motion
 from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
@@ -80,7 +81,14 @@ def test_the_range_of_efforts_holds_all_between_two_times(robot, way, limits):
         assert (low >= near.min(axis=0) - 0.05).all() and (high <= near.max(axis=0) + 0.05).all()
     # before the beginning and after the end the robot rests
     for time, place in ((-3.0, 0), (way.duration + 3.0, -1)):
-        np.testing.assert_allclose(ready.effort_range(time, time), ready.effort[[place, place]])
+        rest = ready.effort[0][[place, place]]
+        np.testing.assert_allclose(ready.effort_range(time, time), rest)
+    # of a slower motion there is less, down to gravity and dry friction
+    for share in (0.01, 0.3, 0.7):
+        there = way.sample(np.array([0.4]))
+        slow = Motion(there.position, share * there.velocity, share**2 * there.acceleration)
+        low, high = ready.effort_range(0.4, 0.4, slower=True)
+        assert (effort(slow) >= low - 0.05).all() and (effort(slow) <= high + 0.05).all()
 
 
 START = np.array([0.5, -0.4])

@@ -194,6 +194,8 @@ def test_a_controller_that_lets_time_pass_slowly_is_told_and_watched_as_well(cel
     """As by the slider of a robot; one that lets none pass would move nothing."""
     cell.world.simulator.scale_speed(0.3)
     cell.pass_time(2.0)
+    # efforts are others than at full speed, and no contact
+    cell.set(effort_tolerance=0.05)
     _, result, _ = cell.excite(trajectory=move(GOAL))
     assert result.error_code == 0, result.error_msg
     assert result.duration > 2.5 * result.planned_duration
