@@ -104,22 +104,19 @@ class IdentificationNode(Node):
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_subscription(RecorderStatus, STATUS, self._on_recorder, LATCHED)
         requests = ReentrantCallbackGroup()  # a request does not keep others from being refused
-        for kind, name, function in (
-            (srv.Identify, 'identify', self._identify),
-            (srv.IdentifyTool, 'identify_tool', self._identify_tool),
-            (srv.CheckConsistency, 'check_consistency', self._check_consistency),
-            (srv.Validate, 'validate', self._validate),
-            (srv.ExportUrdf, 'export_urdf', self._export_urdf),
-            (Trigger, 'reset', self._reset),
+        for name, function, kind, longer in (
+            ('identify', self._identify, srv.Identify, action.Identify),
+            ('identify_tool', self._identify_tool, srv.IdentifyTool, None),
+            ('check_consistency', self._check_consistency, srv.CheckConsistency, None),
+            ('validate', self._validate, srv.Validate, action.Validate),
+            ('export_urdf', self._export_urdf, srv.ExportUrdf, None),
+            ('reset', self._reset, Trigger, None),
         ):
             work = partial(self._work, name, function)
             serve(self, kind, f'~/{name}', work, queue=self._queue, callback_group=requests)
-        for kind, name, function in (
-            (action.Identify, 'identify', self._identify),
-            (action.Validate, 'validate', self._validate),
-        ):
-            execute = partial(self._execute, kind, name, function)
-            serve_action(self, kind, f'~/{name}', execute, requests)
+            if longer is not None:
+                execute = partial(self._execute, longer, name, function)
+                serve_action(self, longer, f'~/{name}', execute, requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady_timer(self, 1.0, self._on_timer)
         self._online = OnlineService(self, self._problem, settings.description, settings.output)

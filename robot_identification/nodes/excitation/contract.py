@@ -131,9 +131,9 @@ def contract(name: str, robot: Robot, values: Mapping[str, Any], description: st
     unknown += f', its speed by {scaling}' if scaling and values.get(VERSION) is None else ''
     parts = (
         summary,
-        rate and f'{rate:g} updates a second',
-        timeout and f'a goal ends {timeout:g} s after its trajectory (cmd_timeout)',
-        unknown and f'not checked: {unknown[2:]}',
+        f'{rate:g} updates a second' if rate else '',
+        f'a goal ends {timeout:g} s after its trajectory (cmd_timeout)' if timeout else '',
+        f'not checked: {unknown[2:]}' if unknown else '',
     )
     return Contract(
         deceleration,

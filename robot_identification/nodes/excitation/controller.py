@@ -184,34 +184,31 @@ class Controller:
         )
 
     def shared(self) -> MotionError | None:
-        """Return the error for others that may command the robot, or None."""
-        text = self._others()
-        return MotionError(Code.CONTROLLER_SHARED, text) if text else None
-
-    def _others(self) -> str:
-        """Return in words who else may command the robot, and the remedy; '' for nobody."""
+        """Return the error, with a remedy, for others that may command the robot; None if none."""
         node = self._node
         own = node.get_name(), node.get_namespace()
-        if node.get_node_names_and_namespaces().count(own) > 1:
-            return f"another node is '{node.get_fully_qualified_name()}', too: end one of them"
         servers = names_of(node.get_publishers_info_by_topic(self._status_topic))
-        if len(servers) > 1:
-            return (
+        topic = f'{self.name}/joint_trajectory'
+        publishers = ', '.join(names_of(node.get_publishers_info_by_topic(topic)))
+        # goals of a controller that is gone say nothing
+        gone = self._senders and self._senders.isdisjoint(self._servers())
+        if node.get_node_names_and_namespaces().count(own) > 1:
+            text = f"another node is '{node.get_fully_qualified_name()}', too: end one of them"
+        elif len(servers) > 1:
+            text = (
                 f"the action '{self.action}' has {len(servers)} servers, {', '.join(servers)}: "
                 'end all but the controller'
             )
-        topic = f'{self.name}/joint_trajectory'
-        publishers = ', '.join(names_of(node.get_publishers_info_by_topic(topic)))
-        if publishers:
-            return f"{publishers} can command the controller by the topic '{topic}': end that"
-        # those of a controller that is gone say nothing
-        gone = self._senders and self._senders.isdisjoint(self._servers())
-        if not gone and any(status in ACTIVE for status in self.statuses.values()):
-            return (
+        elif publishers:
+            text = f"{publishers} can command the controller by the topic '{topic}': end that"
+        elif not gone and any(status in ACTIVE for status in self.statuses.values()):
+            text = (
                 f"a goal is active on the action '{self.action}'{self._clients()}: wait for its "
                 'end, or cancel it by robot-identification node stop --all'
             )
-        return ''
+        else:
+            return None
+        return MotionError(Code.CONTROLLER_SHARED, text)
 
     def note(self, text: str) -> None:
         """Log what is to be known of the controller, once; '' is nothing."""

@@ -52,11 +52,12 @@ class ControllerState:
             if hasattr(message, 'reference')
             else (message.desired, message.actual)
         )
-        place = {name: i for i, name in enumerate(message.joint_names)}
+        names = list(message.joint_names)
         parts = wanted.positions, measured.positions, message.error.positions, measured.velocities
-        count, columns = len(place), [place.get(joint) for joint in joints]
-        if None in columns or any(len(each) != count for each in parts[:3]):
+        count = len(names)
+        if not set(joints) <= set(names) or any(len(each) != count for each in parts[:3]):
             return None
+        columns = [names.index(joint) for joint in joints]
         reference, at, error = (np.array(each)[columns] for each in parts[:3])
         if not np.isfinite([reference, at, error]).all():
             return None

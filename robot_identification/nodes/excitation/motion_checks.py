@@ -349,18 +349,13 @@ def at_speed(
             f'speed is {speed:g}: it is a share of the planned one, above 0 up to 1',
         )
     slower = trajectory.slower(speed)
-    if slower.duration > LONGEST:
-        raise MotionError(
-            Code.INVALID_TRAJECTORY,
-            f'at a speed of {speed:g} the trajectory takes {slower.duration:.6g} s: play it '
-            f'faster, {LONGEST:g} s are the most',
-        )
     points = slower.duration * options.publish_rate
-    if points > MOST_POINTS:
+    if slower.duration > LONGEST or points > MOST_POINTS:
         raise MotionError(
             Code.INVALID_TRAJECTORY,
-            f'a motion of {slower.duration:.6g} s has {points:.3g} points at a publish_rate of '
-            f'{options.publish_rate:g} Hz, {MOST_POINTS} are the most: play it faster',
+            f'at a speed of {speed:g} the trajectory takes {slower.duration:.6g} s, which is '
+            f'{points:.3g} points at a publish_rate of {options.publish_rate:g} Hz: play it '
+            f'faster, {LONGEST:g} s and {MOST_POINTS} points are the most',
         )
     return to_points(slower, options.publish_rate)
 
