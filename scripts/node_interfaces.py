@@ -87,7 +87,11 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _service('~/reset', 'Put the robot at rest into its initial position'),
     ),
     'excitation': (
-        _description,
+        _subscribes(
+            'robot_description',
+            "The URDF, where the parameter robot_description is empty; and the controller's, with "
+            'which limits are compared',
+        ),
         _subscribes('joint_states', 'The present state, which every motion is watched by'),
         _subscribes(
             '~/alive',
