@@ -157,7 +157,7 @@ def _described(name: str, robot: Robot, description: str) -> tuple[Mapping[str, 
         return own, f"the robot_description of '{name}' cannot be read: {error.message}"
     differences = [
         f"{key} of joint '{joint}' is {there} there and {here} here"
-        for joint in robot.joints
+        for joint in filter(own.__contains__, robot.joints)
         for key in ('type', 'lower', 'upper', 'velocity', 'effort')
         for here, there in [(getattr(own[joint], key), getattr(joints.get(joint), key, 'missing'))]
         if here != there
