@@ -29,6 +29,7 @@ from ..model.urdf_elements import (
     document_text,
     insert_child,
     number_text,
+    remove_repeated,
     set_comment,
     write_inertial,
 )
@@ -106,6 +107,11 @@ def identified_urdf(
     n_driven, mimics = robot.n_joints, robot.mimics.names
     robot = robot.opened
     root = parse_tree(robot.urdf)
+    if repeated := remove_repeated(root):
+        _warn(
+            f'elements of {one_of(repeated)} that URDF has once are there again, which simulators '
+            'such as MuJoCo refuse; the first ones, which were identified with, are kept'
+        )
     links = {element.get('name'): element for element in root.iterfind('link')}
     joints = {element.get('name'): element for element in root.iterfind('joint')}
     impossible = [

@@ -65,6 +65,26 @@ def document_text(root: etree._Element, original: str) -> str:
     return '\n'.join(lines) + '\n'
 
 
+def remove_repeated(root: etree._Element) -> tuple[str, ...]:
+    """
+    Remove children that URDF has once and a document repeats: the first one counts.
+
+    MuJoCo, for example, refuses a joint with two ``<origin>``.
+
+    Returns
+    -------
+    tuple of str
+        Names of the joints and links that had them.
+
+    """
+    found = root.xpath('joint/* | link/inertial | link/inertial/*')
+    repeated = [e for e in found if [*e.itersiblings(e.tag, preceding=True)]]
+    owners = [next(each.iterancestors('joint', 'link')).get('name') for each in repeated]
+    for each in repeated:
+        each.getparent().remove(each)
+    return tuple(dict.fromkeys(owners))
+
+
 def insert_child(
     parent: etree._Element,
     tag: str,

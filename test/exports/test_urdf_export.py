@@ -209,6 +209,16 @@ def test_negative_friction_is_written_as_zero_and_said():
     assert 'friction="0.0"' in text
 
 
+def test_elements_that_are_repeated_are_left_out_and_said():
+    again = '<origin xyz="9 9 9"/><axis xyz="0 1 0"/>'
+    robot = Robot.from_urdf(ARM.replace('<axis xyz="0 0 1"/>', '<axis xyz="0 0 1"/>' + again))
+    with pytest.warns(IdentificationWarning, match='j1 that URDF has once are there again'):
+        text = identified_urdf(robot, robot.prior)
+    # MuJoCo refuses what is repeated
+    joint = mujoco.MjModel.from_xml_string(text).joint('j1')
+    assert joint.axis.tolist() == [0.0, 0.0, 1.0]
+
+
 def test_link_without_inertial_gets_one():
     text = ARM.replace(
         '<inertial><mass value="1.0"/><inertia ixx="1" ixy="0" ixz="0"\n'
