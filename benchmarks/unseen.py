@@ -4,8 +4,8 @@ Intervals and predicted errors against recordings that were not identified from.
 
 Two recordings of a robot are identified with the same settings, those chosen on the first one.
 Their base parameters should differ by no more than their deviations say, which are inflated by
-what halves of a recording differ more.  The first one's errors to expect should hold for the
-other.
+what halves of a recording, and joints, differ more.  The first one's errors to expect should hold
+for the other.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def compared(robot: str, first: Mapping[str, Result], second: Mapping[str, Resul
 def _variances(result: Result, *, inflated: bool) -> np.ndarray:
     """Return the variances of base parameters; 0 where none is known."""
     assert result.files is not None and result.files.spread is not None
-    spread = result.files.spread
-    regrouping = result.structure.regrouping
-    found = np.einsum('bi,ij,bj->b', regrouping, spread.covariance, regrouping)
-    return np.asarray(found if inflated else found / spread.inflation**2)
+    if not inflated:
+        return np.nan_to_num(np.diag(result.estimate.uncertainty.covariance))
+    regrouping, covariance = result.structure.regrouping, result.files.spread.covariance
+    return np.asarray(np.einsum('bi,ij,bj->b', regrouping, covariance, regrouping))
 
 
 def errors(result: Result, other: Result) -> tuple[np.ndarray, ...]:
@@ -245,12 +245,13 @@ def section_of(simulated: Sequence[Pair], real: Sequence[Pair]) -> Section:
     text = (
         'Pairs of disjoint recordings, identified each with the settings that are chosen on the '
         'first recording of the robot: the share of differences of base parameters within 1.96 '
-        'of their deviations, which are inflated by what two halves of a recording differ '
-        'more, and by those that are not. With `physical` both results share the prior, so that '
-        'what the prior decides agrees; `wls` has the data alone. *Stated errors* are those that '
-        'the first result says to expect, where no joint is more than 1.2 times as fast in the '
-        'second recording, of the joints that are at least half as fast. Simulated arms are '
-        'those above, with the same errors of their models; TX-40 and Panda are cut in two. '
+        'of their deviations, which are inflated by what halves of a recording, and joints, '
+        'differ more, and by those that are not. With `physical` both results share the prior, '
+        'so that what the prior decides agrees; `wls` has the data alone. *Stated errors* are '
+        'those that the first result says to expect, where no joint is more than 1.2 times as '
+        'fast in the second recording, of the joints that are at least half as fast. Simulated '
+        'arms are those above, with the same errors of their models; TX-40 and Panda are cut in '
+        'two. '
         'Without the recordings of the real robots, their rows are missing. The figures below '
         'have the stated errors in N m, too.'
     )

@@ -25,6 +25,7 @@ from ..regressor import ModelSettings
 from .estimate import Estimate
 from .physical_fit import drive_signs
 from .prior import regrouping_inverse
+from .spread import inflated_covariance
 from .system import LinearSystem
 
 STEPS = 100
@@ -113,11 +114,12 @@ def estimate_covariance(
         (p,) sizes by which changes of standard parameters are measured, as in `standard`.
 
     """
-    known = estimate.standard_covariance
-    if known is None:
+    found = inflated_covariance(estimate, inflation)
+    if found is None:
         inverse = regrouping_inverse(system.structure, scale)
         known = inverse @ np.nan_to_num(estimate.uncertainty.covariance) @ inverse.T
-    return inflation**2 * np.nan_to_num(np.asarray(known))
+        found = inflation**2 * np.nan_to_num(known)
+    return found
 
 
 def drawn_sets(

@@ -330,6 +330,8 @@ class Estimate:
         The standard parameters where the method itself finds them (``physical``), else None.
     standard_covariance:
         (p, p) of their errors; None where the method does not find them.
+    data_covariance:
+        (p, p) share of it that errors of the rows make, not the prior; None where it is all.
     robot:
         The robot's name, where known.
     notes:
@@ -349,6 +351,7 @@ class Estimate:
     essential: np.ndarray | None = None
     standard: ParameterSet | None = None
     standard_covariance: np.ndarray | None = None
+    data_covariance: np.ndarray | None = None
     robot: str = ''
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -177,7 +177,8 @@ def physical(
     if settings.weight is None and settings.mass_std is not None:
         likely = min(likely, 0.5 / settings.mass_std**2)
     excess = max(1.0, strength.weight / likely)
-    covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
+    errors = _drawn_errors(minimum.chi, start, problem, fit.regrouping, drawn, excess)
+    covariance, of_data = (np.asarray(each @ each.T) for each in (np.hstack(errors), errors[0]))
     of_base = _of_base(covariance, fit.regrouping, estimate.was_free)
     std, base = np.sqrt(np.diag(of_base)), estimate.base.values
     reach = float(ndtri(0.5 + 0.005 * drawn.level)) * std
@@ -193,6 +194,7 @@ def physical(
             growth=growth_of(drawn, free),
         ),
         standard_covariance=_without(covariance, fit.unseen),
+        data_covariance=_without(of_data, fit.unseen),
     )
 
 
@@ -458,16 +460,16 @@ def _without(covariance: np.ndarray, unseen: np.ndarray) -> np.ndarray:
     return known
 
 
-def _drawn_covariance(
+def _drawn_errors(
     chi: np.ndarray,
     start: np.ndarray,
     problem: LogDetProblem,
     regrouping: np.ndarray,
     drawn: Bootstrap,
     excess: float,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """
-    Return the covariance of the parameters by the bootstrap, (p, p).
+    Return independent errors of the parameters, (p, ·): of the data by the bootstrap, and others.
 
     The first b + 1 rows of the problem are the data's, ``chi`` is its minimum, and ``start`` has
     the prior's bodies; ``excess`` is the prior's strength by the likely one.
@@ -496,4 +498,4 @@ def _drawn_covariance(
     middle = np.vstack([(sizes[:, None] * directions[: len(sizes)]) @ data, others])
     half = solve_triangular(triangle, middle.T, trans='T')
     moved = problem.of_parameters(solve_triangular(triangle, half))
-    return np.asarray(moved @ moved.T)
+    return moved[:, : len(sizes)], moved[:, len(sizes) :]

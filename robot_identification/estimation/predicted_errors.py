@@ -6,13 +6,8 @@ An error has two parts.  Those of the parameters, with covariance C, make effort
 ``sqrt(diag(Y C Y'))``, with Y the rows of the motion.  What the model lacks stays as it is in the
 residuals: those of the identification, or of a validation where they are larger.
 
-Standard deviations are of rows that are alike.  How far stretches of the recordings differ is seen
-from two halves: with information J_A and J_B, and d the difference of their estimates,
-
-    spread^2 = d' J_A (J_A + J_B)^-1 J_B d / k
-
-over the k parameters that both determine: Birge's ratio (Birge, "The calculation of errors by the
-method of least squares", Phys. Rev. 1932).  C is multiplied by its square where that exceeds 1.
+Standard deviations count noise alone; what of C is the data's is multiplied by the square of
+`spread`, by which parts of the recordings contradict them.
 """
 
 from __future__ import annotations
@@ -28,6 +23,7 @@ from ..model.robot import Robot
 from ..options.document import plain
 from ..regressor.inverse_dynamics import Regressor
 from .estimate import Estimate, Fit
+from .spread import inflated_covariance, spread
 from .system import LinearSystem
 from .validation import Validation
 
@@ -44,8 +40,6 @@ class MotionConstants:
     """Largest amplitude of a joint [rad or m]."""
     contact: float = 3.0
     """Root mean square errors from which an effort is a contact."""
-    least: float = 1e-12
-    """Share of the information below which a half determines nothing."""
     faster: float = 1.2
     """Ratio to the identified speeds above which a validation says nothing of them."""
     wide: float = 1.3
@@ -84,8 +78,8 @@ class PredictedErrors:
     inertia:
         (n,) standard deviation of the inertia that a joint feels, by its size [%].
     spread:
-        By how much two halves of the recordings differ more than their deviations say; NaN where
-        there is one part alone.
+        By how much halves of the recordings, and joints, differ more than their deviations say;
+        NaN where there is one part alone.
     undetermined:
         Number of base parameters without a deviation: their errors are not in it.
     effort:
@@ -161,9 +155,8 @@ def predicted_errors(
         return None
     speeds = np.minimum(highest, robot.limits.velocity)
     motion = random_motion(robot, speeds, np.random.default_rng(seed))
-    spread = spread_of_halves(system, estimate)
-    covariance, undetermined = _covariance(estimate, system)
-    covariance = max(1.0, np.nan_to_num(spread)) ** 2 * covariance
+    inflation = spread(system, estimate)
+    covariance, undetermined = _covariance(estimate, system, max(1.0, np.nan_to_num(inflation)))
     base, columns = np.asarray(estimate.base.values), system.structure.independent
 
     def rows(motion: Motion) -> np.ndarray:
@@ -198,7 +191,7 @@ def predicted_errors(
         gravity=_share(rms(deviations(weights)), weight),
         gravity_size=_size(weights @ base, weights @ (system.structure.regrouping @ prior)),
         inertia=tuple((100.0 * feel / np.maximum(felt, 1e-300)).tolist()),
-        spread=spread,
+        spread=inflation,
         undetermined=undetermined,
         effort=tuple(motions[larger][1].tolist()),
     )
@@ -234,44 +227,16 @@ def random_motion(robot: Robot, speeds: np.ndarray, random: np.random.Generator)
     )
 
 
-def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
-    """Return how far two halves of the recordings differ, in their deviations; NaN if unknown."""
-    blocks, noise = system.blocks, float(estimate.rows.residual_std or 0.0)
-    if blocks is None or len(blocks) < 2 or noise <= 0.0:
-        return np.nan
-    b = system.factor.n_base
-    if estimate.method != 'physical':  # there rows are weighed for coloured noise
-        growth = estimate.uncertainty.growth
-        noise *= 1.0 if growth is None else float(np.nanmedian(growth))
-    scales = np.asarray(estimate.rows.weights) / noise
-    half = len(blocks) // 2
-    information, found = np.zeros((2, b, b)), np.zeros((2, b))
-    for place, parts in enumerate((blocks.parts[:half], blocks.parts[half:])):
-        rows = np.vstack(
-            [part.all_columns(b) * scale for each in parts for part, scale in zip(each, scales)]
-        )
-        triangle = np.asarray(np.linalg.qr(rows, mode='r'))
-        sizes = np.linalg.norm(triangle[:, :-1], axis=0)
-        sizes[sizes == 0.0] = 1.0
-        found[place] = np.linalg.lstsq(triangle[:, :-1] / sizes, triangle[:, -1], 1e-8)[0] / sizes
-        information[place] = triangle[:, :-1].T @ triangle[:, :-1]
-    units = np.sqrt(np.diag(information.sum(axis=0)))
-    units[units == 0.0] = 1.0
-    first, second = information / units[:, None] / units
-    both = first @ np.linalg.pinv(first + second, rcond=MOTIONS.least) @ second
-    difference = (found[0] - found[1]) * units
-    rank = int(np.linalg.matrix_rank(both, tol=MOTIONS.least**0.75))
-    return float(np.sqrt(max(0.0, difference @ both @ difference) / max(1, rank)))
-
-
-def _covariance(estimate: Estimate, system: LinearSystem) -> tuple[np.ndarray, int]:
+def _covariance(
+    estimate: Estimate, system: LinearSystem, inflation: float
+) -> tuple[np.ndarray, int]:
     """Return (b, b) of the base parameters, and how many have no deviation: 0 is theirs."""
     covariance = np.asarray(estimate.uncertainty.covariance)
     known = np.isfinite(np.diag(covariance))
-    if estimate.standard_covariance is not None:  # with the prior's spread where nothing is seen
-        standard = np.nan_to_num(estimate.standard_covariance)
+    standard = inflated_covariance(estimate, inflation)
+    if standard is not None:  # with the prior's spread where nothing is seen
         return system.structure.regrouping @ standard @ system.structure.regrouping.T, 0
-    covariance = np.where(np.outer(known, known), covariance, 0.0)
+    covariance = np.where(np.outer(known, known), inflation**2 * covariance, 0.0)
     return covariance, int(np.count_nonzero(~known))
 
 

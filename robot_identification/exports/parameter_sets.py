@@ -169,8 +169,7 @@ class ArmSets:
         return (
             f'standard deviations are inflated {inflation:.3g} times'
             if inflation > 1.0
-            else 'standard deviations are not inflated: halves of the recordings agree, or there '
-            'is one part alone',
+            else 'standard deviations are not inflated: there is one part of the recordings alone',
             *coverage_sentences(self.files),
             *(f'the coupled drive of {joint} is not in the sets' for joint in self.coupled),
         )

@@ -29,8 +29,8 @@ from ..estimation.coverage import coverage_of
 from ..estimation.estimate import Estimate
 from ..estimation.least_squares import evaluate
 from ..estimation.plot_samples import ANALYSED_ROWS
-from ..estimation.predicted_errors import spread_of_halves
 from ..estimation.prior import body_scale
+from ..estimation.spread import spread
 from ..estimation.system import LinearSystem
 from ..exports.joint_dynamics import FILE_TERMS, fitted_dynamics, held_parameters, with_dynamics
 from ..exports.parameter_sets import file_sets, HELD
@@ -111,12 +111,11 @@ def parameter_spread(
         Friction that was fitted for the files, which sets have.
 
     """
-    spread = float(np.nan_to_num(spread_of_halves(system, estimate)))
     by_body = problem.estimation.distance == 'body'
     scale = body_scale(problem.robot, standard.layout) if by_body else None
     held = with_dynamics(held_parameters(standard, HELD), files.dynamics_of(HELD))
     fit = evaluate(system, system.structure.regrouping @ held.values)
-    inflation = max(1.0, spread)
+    inflation = max(1.0, float(np.nan_to_num(spread(system, estimate))))
     return ParameterSpread(
         estimate_covariance(estimate, system, inflation, scale),
         inflation,

@@ -94,8 +94,8 @@ class ParameterSpread:
     covariance:
         (p, p) of the standard parameters, inflated.
     inflation:
-        By how much standard deviations are multiplied in it: what two halves of the recordings
-        differ more than they say, or 1.
+        By how much standard deviations are multiplied in it: what halves of the recordings, and
+        joints, differ more than they say, or 1.
     noise:
         Residual of each joint by what sets have of the model, on the identification [N m or N].
 

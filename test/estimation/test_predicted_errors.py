@@ -15,7 +15,11 @@ from robot_identification.estimation.predicted_errors import (
     predicted_errors,
     random_motion,
     rms,
+)
+from robot_identification.estimation.spread import (
+    inflated_covariance,
     spread_of_halves,
+    spread_of_joints,
 )
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
@@ -34,7 +38,7 @@ def _case(name, seed=0):
     return SimpleNamespace(robot=robot, model=ModelSettings(), truth=known)
 
 
-def _result(case, changed=None, seed=0, amplitude=0.4, middle=0.0):
+def _result(case, changed=None, seed=0, amplitude=0.4, middle=0.0, gains=1.0):
     """Identify a robot; its second half has the parameters of another one, if there is one."""
     robot, rng = case.robot, np.random.default_rng(seed)
     time = np.arange(3000) / 100.0
@@ -50,6 +54,7 @@ def _result(case, changed=None, seed=0, amplitude=0.4, middle=0.0):
     effort = (rows @ values).reshape(q.shape)
     if changed is not None:
         effort[1500:] = (rows @ changed).reshape(q.shape)[1500:]
+    effort = gains * effort
     effort += 0.02 * effort.std(axis=0) * rng.standard_normal(q.shape)
     problem = IdentificationProblem(
         robot, model=case.model, signals=SignalSettings(cutoff=10.0, decimate_to=25.0)
@@ -71,10 +76,9 @@ def _by_draws(case, result):
     regressor, found = build(case.robot, case.model), result.predicted
     n = case.robot.n_joints
     motion = random_motion(case.robot, np.array(found.speeds), np.random.default_rng(0))
-    covariance = np.nan_to_num(result.estimate.standard_covariance)
+    covariance = inflated_covariance(result.estimate, found.spread)
     rng = np.random.default_rng(1)
     drawn = rng.multivariate_normal(np.zeros(len(covariance)), covariance, 1000).T
-    drawn *= max(1.0, found.spread)
     errors = (regressor.rows(motion) @ drawn).reshape(-1, n, 1000)
     effort = rms((regressor.rows(motion) @ result.standard.values).reshape(-1, n))
     counts = np.sqrt([joint.rows for joint in result.estimate.fit.joints])
@@ -151,6 +155,25 @@ def test_halves_of_two_robots_differ_more_than_their_deviations(case, result):
     other = _result(case, heavier)
     assert other.predicted.spread > 2.0
     assert other.predicted.relative_error > 1.5 * result.predicted.relative_error
+
+
+def test_joints_of_other_gains_contradict_each_other_where_halves_agree(case, result):
+    gains = np.ones(case.robot.n_joints)
+    gains[1] = 1.2
+    other = _result(case, gains=gains)
+    assert spread_of_halves(other.system, other.estimate) < 1.6
+    assert spread_of_joints(result.system, result.estimate) < 1.6
+    assert spread_of_joints(other.system, other.estimate) > 2.0
+    assert other.predicted.spread > 2.0
+
+
+def test_what_the_prior_says_is_not_inflated(result):
+    estimate = result.estimate
+    whole, found = (np.diag(inflated_covariance(estimate, factor)) for factor in (1.0, 2.0))
+    shares = found[whole > 0.0] / whole[whole > 0.0]
+    # of a body that the data hardly show, and of friction, which has next to no prior
+    assert shares.min() < 1.1
+    assert shares.max() == pytest.approx(4.0, rel=0.01)
 
 
 def test_true_errors_are_within_what_is_stated():
