@@ -297,6 +297,13 @@ class _StrengthSearch:
         for remark in dict.fromkeys(body.remark for body in bodies if body.remark):
             links = one_of(body.link for body in bodies if body.remark == remark)
             notes.append(f'the prior is no physical body at {links}: {remark} stands in its place')
+        zero = self.fit.at_zero(found.values, np.sqrt(np.diag(covariance)))
+        names = np.array(system.structure.base_layout.names)[free.identifiability.excited]
+        if held := [name for name in np.array(found.layout.names)[zero] if name in names]:
+            notes.append(
+                f'held at 0, the least that they can be: {one_of(held, len(held))}; the model '
+                'lacks something, or they are small, and their deviations are no measure there'
+            )
         warnings = [
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ]

@@ -72,6 +72,9 @@ _MOUNTED = 0.1
 _REPAIRED = 1.0
 """Standard deviation of a mass that stands in for one that the URDF lacks, relative to it."""
 
+_AT_ZERO = 2.0 * np.sqrt(_BARRIER)
+"""Share of its deviation below which a parameter is at 0; the barrier alone makes half of it."""
+
 _UNSEEN = 1e-6
 """Share of the largest column of drives below which the recordings do not see another one."""
 
@@ -420,6 +423,22 @@ class PhysicalFit:
         problem, inside = self.problem(factor, weight)
         near = start is not None
         return minimise(problem, inside if start is None else start, tolerance, near=near)
+
+    def at_zero(self, chi: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """
+        Return which drives' parameters are held at 0 by their sign, (p,) bool.
+
+        There the barrier makes both the value and its deviation, and the ratio of the two.
+
+        Parameters
+        ----------
+        chi, std:
+            (p,) the fit and its standard deviations; what has none is not held.
+
+        """
+        single = self.signs[np.count_nonzero(self.signs, axis=1) == 1]
+        near = np.abs(chi) < _AT_ZERO * np.nan_to_num(std)
+        return np.asarray(near & single.any(axis=0))
 
 
 def _columns(layout: ParameterLayout, link: str) -> np.ndarray:

@@ -345,6 +345,14 @@ def test_notes_say_what_the_prior_did(szabo):
     assert 'standard deviations in all' in notes and 'strength of the prior' in notes
 
 
+def test_friction_at_its_bound_is_named():
+    # a viscous friction that no joint has
+    case = Case('szabo_3r', changes={'joint_2.fv': -2.0}, model=ModelSettings())
+    estimate = case.physical()
+    (note,) = [text for text in estimate.notes if text.startswith('held at 0')]
+    assert 'joint_2.fv' in note and 'joint_1.fv' not in note and 'joint_3.fv' not in note
+
+
 @pytest.mark.parametrize('singular', [True, False])
 def test_a_singular_fit_is_replaced_and_says_so_and_other_errors_are_not_hidden(
     szabo, monkeypatch, singular
