@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How far a recording contradicts the deviations of its own parameters.
+Ratios by which a recording contradicts the deviations of its own parameters.
 
 Standard deviations are of rows that are alike, and count noise alone.  What the model lacks shows
 where parts of the rows, each with its own least squares, differ by more than their deviations say:
@@ -74,7 +74,7 @@ def spread_of_joints(system: LinearSystem, estimate: Estimate) -> float:
     rows = np.asarray(system.factor.triangles) * scales[:, None, None]
     rows = rows[system.factor.driven]
     alone, ranks = np.transpose([_residual(each) for each in rows])
-    whole, rank = _residual(np.linalg.qr(rows.reshape(-1, rows.shape[-1]), mode='r'))
+    whole, rank = _residual(np.asarray(np.linalg.qr(rows.reshape(-1, rows.shape[-1]), mode='r')))
     freedom = ranks.sum() - rank
     return float(np.sqrt(max(0.0, whole - alone.sum()) / freedom)) if freedom > 0 else 0.0
 
