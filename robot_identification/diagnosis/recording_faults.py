@@ -224,16 +224,12 @@ def forgotten_loads(
             yield RecordingFault(
                 code='payload',
                 link=link,
-                evidence=f'the last link, {link}, has {after:.3g}{_around(deviation)} kg by the '
-                f'efforts, {before:.3g} kg by the URDF',
+                # its inertia is bought with mass by the prior, and the load's own mass differs
+                evidence=f'the last link, {link}, comes out at {after:.3g} kg, {before:.3g} kg by '
+                'the URDF: it carries something, whose mass shows against a recording without it',
                 remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
                 'data.payload or data.known_load',
             )
-
-
-def _around(deviation: float) -> str:
-    """Return the half width of a 95 % interval, in words; empty where nothing is known."""
-    return f' +- {1.96 * deviation:.2g}' if deviation > 0.0 else ''
 
 
 MOST_MISSING = 0.02

@@ -11,7 +11,7 @@ gravity shows in a sum alone is for the prior to say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class LoadBetween:
         Mass, negative where the other result has it, and its standard deviation [kg].
     explained:
         Share of the squared difference of the base parameters, in deviations, that it explains.
+    by_gains:
+        True for efforts by gains of drives, whose errors are in the mass, not in its deviation.
 
     """
 
@@ -54,6 +56,7 @@ class LoadBetween:
     mass: float
     std: float
     explained: float
+    by_gains: bool = False
 
     def __str__(self) -> str:
         """Return a sentence."""
@@ -61,6 +64,7 @@ class LoadBetween:
         return (
             f'a load of {abs(self.mass):.3g} +- {1.96 * self.std:.2g} kg {which} at {self.link} '
             f'explains {100.0 * self.explained:.0f} % of the difference'
+            + ('; an error of the gains of the drives goes one to one into it' * self.by_gains)
         )
 
 
@@ -103,7 +107,10 @@ def load_between(first: StoredResult, other: StoredResult) -> LoadBetween | None
         for link in first.robot.end_links
         if (candidate := _load(link, whiten, target, combinations, known)) is not None
     ]
-    return max(found, key=lambda each: each.explained, default=None)
+    if not found:
+        return None
+    by_gains = any(each.settings.effort_kind != 'joint_torque' for each in (first, other))
+    return replace(max(found, key=lambda each: each.explained), by_gains=by_gains)
 
 
 def _load(

@@ -65,7 +65,8 @@ def test_what_is_not_sure_or_hardly_counts_is_no_load():
     link = made.robot.links[-1]
     place = prior.layout.index(f'{link}.m')
     (finding,) = forgotten_loads(made.robot, prior, found, std)
-    assert f'{found.values[place]:.3g} +- {1.96 * std[place]:.2g} kg' in finding.evidence
+    # no interval, since the mass is the prior's share of a heavier and larger body
+    assert f'comes out at {found.values[place]:.3g} kg' in finding.evidence
     # as heavy, by the prior
     known = prior.updated({f'{link}.m': found.values[place] / (LOAD_FACTOR - 0.01)})
     assert not [*forgotten_loads(made.robot, known, found, std)]

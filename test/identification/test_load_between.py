@@ -66,6 +66,9 @@ def test_a_load_is_found_with_its_mass_whichever_result_has_it(bare, tmp_path):
     assert abs(found.mass - MASS) < 3.0 * found.std and found.std < 0.1 * MASS
     assert back.mass == pytest.approx(-found.mass, rel=1e-6)
     assert 'kg more at link_6' in str(found) and 'kg less at link_6' in str(back)
+    assert 'gains' not in str(found)
+    by_current = replace(loaded, settings=replace(loaded.settings, effort_kind='motor_current'))
+    assert 'gains of the drives' in str(load_between(bare, by_current))
 
 
 def test_no_load_is_found_where_there_is_none(bare, tmp_path):
