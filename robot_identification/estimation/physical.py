@@ -297,13 +297,7 @@ class _StrengthSearch:
         for remark in dict.fromkeys(body.remark for body in bodies if body.remark):
             links = one_of(body.link for body in bodies if body.remark == remark)
             notes.append(f'the prior is no physical body at {links}: {remark} stands in its place')
-        zero = self.fit.at_zero(found.values, np.sqrt(np.diag(covariance)))
-        names = np.array(system.structure.base_layout.names)[free.identifiability.excited]
-        if held := [name for name in np.array(found.layout.names)[zero] if name in names]:
-            notes.append(
-                f'held at 0, the least that they can be: {one_of(held, len(held))}; the model '
-                'lacks something, or they are small, and their deviations are no measure there'
-            )
+        notes += self._held_at_zero(found, covariance)
         warnings = [
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ]
@@ -329,6 +323,19 @@ class _StrengthSearch:
             notes=(*notes, *self.fit.bounds.reached(found)),
             warnings=tuple(warnings),
         )
+
+    def _held_at_zero(self, found: ParameterSet, covariance: np.ndarray) -> list[str]:
+        """Return a note on parameters that their sign holds at 0, of those that rows show."""
+        zero = self.fit.at_zero(found.values, np.sqrt(np.diag(covariance)))
+        names = np.array(self.system.structure.base_layout.names)
+        shown = names[self.free.identifiability.excited]
+        held = [name for name in np.array(found.layout.names)[zero] if name in shown]
+        if not held:
+            return []
+        return [
+            f'held at 0, the least that they can be: {one_of(held, len(held))}; the model lacks '
+            'something, or they are small, and their deviations are no measure there'
+        ]
 
 
 @dataclass(frozen=True)
