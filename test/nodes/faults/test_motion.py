@@ -126,7 +126,7 @@ def leap(driver, seconds):
 
     def leapt(joints):
         found = state(joints)
-        return replace(found, time=found.time + seconds)
+        return replace(found, stamp=found.stamp + 10**9 * seconds)
 
     def spoil(message):
         stamp = Time(sec=message.header.stamp.sec + seconds, nanosec=message.header.stamp.nanosec)
@@ -178,7 +178,7 @@ def test_a_controller_whose_clock_stands_still_moves_nothing(driver):
     """One that waits for a /clock which never comes; the driver has its own clock."""
     cell = driver.cell
     state = cell.controller.state
-    cell.controller.state = lambda joints: replace(state(joints), time=0.0)
+    cell.controller.state = lambda joints: replace(state(joints), stamp=0)
     for dry_run in (True, False):
         result = cell.excite(trajectory=driver.goal(), dry_run=dry_run)[1]
         assert result.error_code == Code.NO_CONTROLLER, result.error_msg
