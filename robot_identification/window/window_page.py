@@ -104,13 +104,19 @@ class Page:
             self._columns[name] = column
             column.bind_visibility_from(self._tabs, 'value', value=name)
         self._look()
-        self._tabs.on_value_change(self._look)
+        self._tabs.on_value_change(self._turn)
         ui.timer(REFRESH, self._look)
         session.begin()
 
     def _go(self, stage: str) -> None:
         self._tabs.set_value(stage)
         ui.run_javascript(f'focusStage(getHtmlElement({self._columns[stage].id}))')
+
+    def _turn(self) -> None:
+        """Show another stage, at which pages that are opened later begin."""
+        # not at each look: those of a page that was closed go on for a while
+        self._session.stage = str(self._tabs.value)
+        self._look()
 
     def _head(self) -> None:
         with (
@@ -149,7 +155,7 @@ class Page:
             handle.set_enabled(session.is_open(name))
         if not session.is_open(str(self._tabs.value)):
             self._tabs.set_value('robot' if session.found.robot is None else 'recordings')
-        name = session.stage = str(self._tabs.value)
+        name = str(self._tabs.value)
         version = session.versions[name] + session.ros.version * (name in ('live', 'arm'))
         if self._seen.get(name) != version:  # the others, when they are shown
             self._seen[name] = version

@@ -135,6 +135,12 @@ def test_windows_do_not_disturb_each_other_and_outlive_their_pages(folder):
         browser.open(root)
         browser.wait_for_text('condition number', 90)  # at the stage that was left
         assert browser.ask('location.pathname') == '/window/1'
+        # pages that were closed, and are still looked at, do not turn this one
+        for stage, text in {1: 'Draft the experiment', 2: 'time for the search'}.items():
+            browser.ask(f"document.querySelectorAll('[role=tab]')[{stage}].click()")
+            browser.wait_for_text(text)
+            browser.open(browser.ask('location.href'))
+            browser.wait_for_text(text)
         # a page with content of files cannot reach the window
         frame = "[...document.querySelectorAll('iframe')].map(f => f.contentDocument)"
         browser.wait_for(f'{frame}.length')
