@@ -144,8 +144,8 @@ def _converted(conversion: _Conversion) -> dict[str, Any]:
     """Return the URDF and remarks, or the error."""
     try:
         document = conversion.document()
-    except ValueError as error:
-        return {'error': str(error)}
+    except Exception as error:  # what one kind of base lacks, the others may have
+        return {'error': str(error) or type(error).__name__}
     etree.indent(document)
     text = etree.tostring(document, encoding='unicode')
     return {'text': text + '\n', 'remarks': list(conversion.remarks())}
