@@ -297,13 +297,13 @@ def _of_speed(robot: Robot, recording: Recording) -> Iterator[RecordingFault]:
     moved = np.abs(recording.position[SPEED_SAMPLES:] - recording.position[:-SPEED_SAMPLES])
     passed = recording.time[SPEED_SAMPLES:] - recording.time[:-SPEED_SAMPLES]
     share = float((moved / passed[:, None] / robot.limits.velocity).max(initial=0.0))
-    name = next((name for name in ('us', 'ms') if 0.0 < share < FASTEST * TIME_UNITS[name]), '')
-    if name:
+    # steps in a still smaller unit are too long for a rate: see `in_seconds`
+    if 0.0 < share < FASTEST * TIME_UNITS['ms']:
         yield RecordingFault(
             code='time_unit',
             evidence=f'no joint is faster than {100.0 * share:.2g} % of its velocity limit in '
-            f'{recording.source}: the time stamps seem to be in {name}',
-            remedy=f'set time_unit: {name} beside the time column, or record a faster motion',
+            f'{recording.source}: the time stamps seem to be in ms',
+            remedy='set time_unit: ms beside the time column, or record a faster motion',
         )
 
 
